@@ -1,0 +1,289 @@
+// See fence.h. Arming happens at the first intercepted call, in whichever thread comes first; several may, so the
+// rules are built aside and published with one compare-and-swap.
+#include "fence.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <dlfcn.h>
+#include <fstream>
+#include <iterator>
+
+#include "dispatch/dispatch.h"
+#include "journal/report.h"
+
+namespace gpufence {
+namespace {
+
+using hooks::Rules;
+using journal::Severity;
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t from = 0;
+  while (from < text.size()) {
+    const std::size_t comma = std::min(text.find(',', from), text.size());
+    parts.push_back(text.substr(from, comma - from));
+    from = comma + 1;
+  }
+  return parts;
+}
+
+// design §2: what happens when the fence can't do its work. Allowed only if nobody asked for a view or a cap.
+bool deny_on_error(const Environment& environment) {
+  if (::access("/etc/gpufence/require", F_OK) == 0) return true;
+  const std::optional<std::string> asked = environment("GPUFENCE_ON_ERROR");
+  if (asked && *asked == "deny") return true;
+  if (asked && !asked->empty()) return false;
+  for (const char* name : {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS"}) {
+    if (environment(name)) return true;
+  }
+  return false;
+}
+
+Severity stderr_level(const std::optional<std::string>& text) {
+  if (!text || *text == "warning") return Severity::warning;
+  if (*text == "info") return Severity::info;
+  if (*text == "error") return Severity::error;
+  return *text == "off" ? Severity::off : Severity::warning;
+}
+
+std::optional<std::string> process_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+// ---- The exit report --------------------------------------------------------------------------------------------
+
+// Written once by the thread that publishes the rules; leaked, since the report runs at exit.
+struct Armed {
+  Reporting reporting;
+  std::string run_id;
+  std::uint64_t after_ns = 0;
+};
+constinit std::atomic<const Armed*> armed{nullptr};
+constinit std::atomic<pid_t> reporting_pid{0};
+
+std::uint64_t clock_ns(clockid_t id) {
+  timespec now{};
+  clock_gettime(id, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::string read_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Nanoseconds since this process was started, in the kernel's resolution of 10 ms; 0 if /proc is not there.
+std::uint64_t process_age_ns() {
+  const std::string stat = read_file("/proc/self/stat");
+  std::size_t at = stat.rfind(')');
+  for (int field = 2; at != std::string::npos && field < 22; ++field) at = stat.find(' ', at + 1);
+  if (at == std::string::npos) return 0;
+  const std::uint64_t ticks = std::strtoull(stat.c_str() + at, nullptr, 10);
+  const std::uint64_t start = ticks * (1'000'000'000ULL / static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK)));
+  const std::uint64_t now = clock_ns(CLOCK_BOOTTIME);
+  return now > start ? now - start : 0;
+}
+
+std::string program_text() {
+  std::string line = read_file("/proc/self/cmdline");
+  while (!line.empty() && line.back() == '\0') line.pop_back();
+  for (char& c : line) {
+    if (c == '\0') c = ' ';
+    if (c == '\n') c = ' ';
+  }
+  if (line.size() > 200) line = line.substr(0, 200) + "…";
+  return line;
+}
+
+std::string how_text() {
+  std::string runtimes;
+  for (const char* name : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"}) {
+    if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != nullptr) runtimes += std::string(runtimes.empty() ? "" : ", ") + name;
+  }
+  return runtimes.empty() ? "driver calls (the runtime, if any, is linked statically)"
+                          : "driver calls and the shared runtime (" + runtimes + ")";
+}
+
+journal::Report make_report(const Armed& from) {
+  journal::Report report;
+  report.program = program_text();
+  report.run_id = from.run_id;
+  report.pid = getpid();
+  report.duration_ns = process_age_ns();
+  report.fenced_after_ns = from.after_ns;
+  report.how = how_text();
+  report.reach = "this process";
+  const Rules& to = hooks::rules();
+  if (const hooks::Visible* seen = hooks::visible(); seen != nullptr) {
+    for (const observe::Device& device : seen->devices) {
+      const auto at = static_cast<std::size_t>(device.ordinal);
+      const ledger::Balance balance = seen->ledger->balance(at);
+      journal::ReportRow row;
+      row.ordinal = device.ordinal;
+      row.host_index = device.host_index;
+      row.uuid = device.uuid;
+      row.pci = device.pci;
+      row.name = device.name;
+      row.full_name = hooks::full_name(device);
+      row.peak = balance.peak;
+      row.peak_text = policies::format_size(balance.peak);
+      row.allocations = balance.allocations;
+      row.refusals = balance.refusals;
+      if (const policies::Cap* cap = seen->cap(device.ordinal); cap != nullptr) {
+        row.cap = cap->bytes;
+        row.cap_text = policies::format_size(cap->bytes);
+        row.cap_rule = cap->rule;
+      }
+      const hooks::Visible::Chosen& chosen = seen->chosen[at];
+      if (const char* api = chosen.api.load(); api != nullptr) row.chosen_by = observe::text({api, chosen.caller.load()});
+      report.rows.push_back(std::move(row));
+    }
+    if (seen->ledger->underflows() > 0) {
+      report.findings["GF503"] = seen->ledger->underflows();
+    }
+  }
+  for (const auto& [code, count] : to.journal->counts()) report.findings[code] += count;
+  if (const std::string* why = to.deny.load(); why != nullptr) report.notes.push_back("CUDA was denied: " + *why);
+  if (!to.caps.empty()) {
+    report.notes.emplace_back("caps count for this process: each child process gets a cap of its own");
+    report.notes.emplace_back("caps count cuMemAlloc, cuMemAllocPitch and cuMemAllocManaged: pools, arrays and mapped memory are not capped yet");
+  }
+  return report;
+}
+
+void write_all(int descriptor, const std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(descriptor, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+void at_exit() noexcept {
+  const Armed* from = armed.load(std::memory_order_acquire);
+  if (from == nullptr || reporting_pid.load() != getpid()) return;
+  try {
+    hooks::rules().journal->close();
+    if (!from->reporting.to_stderr && from->reporting.file.empty()) return;
+    const journal::Report report = make_report(*from);
+    if (from->reporting.to_stderr) write_all(2, journal::to_text(report));
+    if (from->reporting.file.empty()) return;
+    // One line a process, appended: the processes of a run share the file.
+    const int file = ::open(from->reporting.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (file < 0) {
+      const std::string reason = std::strerror(errno);
+      hooks::say("GF502", Severity::error, [&] { return "the report file " + from->reporting.file + " can't be written: " + reason; });
+      return;
+    }
+    write_all(file, journal::to_json_line(report));
+    ::close(file);
+  } catch (...) {
+    // No memory left for a report: the program's exit status is not ours to change.
+  }
+}
+
+// CUDA does not live in a forked child, but its exit handlers and locks are inherited.
+void in_forked_child() noexcept {
+  if (!hooks::have_rules()) return;
+  if (hooks::Visible* seen = hooks::visible(); seen != nullptr) {
+    seen->ledger->forget_after_fork();
+  } else {
+    reporting_pid.store(getpid());  // it may come to use CUDA by itself, then the report is its own
+  }
+  try {
+    hooks::rules().journal->reset_after_fork();
+  } catch (...) {
+  }
+}
+
+}  // namespace
+
+Configuration configure(const Environment& environment) {
+  Configuration out;
+  out.rules = std::make_unique<Rules>();
+  Rules& rules = *out.rules;
+  rules.journal = std::make_unique<journal::Journal>(journal::Settings{stderr_level(environment("GPUFENCE_STDERR")), 10, 2});
+  out.reporting.to_stderr = environment("GPUFENCE_REPORT") == "stderr";
+  out.reporting.file = environment("GPUFENCE_REPORT_FILE").value_or("");
+  if (environment("GPUFENCE") == "off" || environment("GPUFENCE_MODE") == "off") {
+    rules.needs = 0;
+    out.reporting = {};
+    return out;
+  }
+  const auto bad = [&](const std::string& why) {
+    const bool denied = deny_on_error(environment);
+    rules.journal->say({"GF502", Severity::error, why + (denied ? "; CUDA is denied" : "; ignored"), why});
+    if (denied && rules.deny.load() == nullptr) rules.deny.store(new std::string(why));
+  };
+
+  rules.host_gpus = split(environment("GPUFENCE_GPUS").value_or(""));
+  rules.given_mask = environment("GPUFENCE_MASK");
+  if (const auto view = environment("GPUFENCE_VIEW")) {
+    rules.view = split(*view);
+  } else if (environment("GPUFENCE_DEVICES")) {
+    bad("GPUFENCE_DEVICES without the launcher is not known to this build: start the program with gpufence run --devices");
+  }
+  if (const auto numbering = environment("GPUFENCE_NUMBERING")) {
+    if (*numbering == "view") rules.numbering = hooks::Numbering::view;
+    else if (*numbering != "host") bad("GPUFENCE_NUMBERING=" + *numbering + ": host or view is meant");
+  }
+  struct Source {
+    const char* variable;
+    const char* option;
+    policies::Scope scope;
+  };
+  for (const Source& source : {Source{"GPUFENCE_GPU_MEM", "--gpu-mem", policies::Scope::run},
+                               Source{"GPUFENCE_GPU_MEM_PER_PROCESS", "--gpu-mem-per-process", policies::Scope::process}}) {
+    const auto text = environment(source.variable);
+    if (!text) continue;
+    const auto amounts = policies::parse_caps(*text);
+    if (!amounts) {
+      bad(std::string(source.variable) + "=" + *text + ": " + amounts.error().text());
+      continue;
+    }
+    if (amounts->caps_anything()) rules.caps.push_back({*amounts, source.scope, source.option});
+  }
+  if (environment("GPUFENCE_DIAGNOSE").value_or("default") != "off") rules.needs |= dispatch::kFindings;
+  if (!rules.caps.empty()) rules.needs |= dispatch::kMemory | dispatch::kCap;
+  if (out.reporting.to_stderr || !out.reporting.file.empty()) rules.needs |= dispatch::kMemory;
+  return out;
+}
+
+unsigned dispatch::arm() {
+  if (!hooks::have_rules()) {
+    Configuration configuration = configure(process_environment);
+    auto mine = std::make_unique<Armed>();
+    mine->reporting = configuration.reporting;
+    mine->run_id = process_environment("GPUFENCE_RUN").value_or("");
+    mine->after_ns = process_age_ns();
+    const Rules* built = configuration.rules.get();
+    if (&hooks::publish_rules(std::move(configuration.rules)) == built) {
+      reporting_pid.store(getpid());
+      armed.store(mine.release(), std::memory_order_release);
+      std::atexit(at_exit);
+      pthread_atfork(nullptr, nullptr, in_forked_child);
+    }
+  }
+  return hooks::rules().needs;
+}
+
+void dispatch::cannot_bind(const std::string& why) {
+  if (deny_on_error(process_environment)) {
+    hooks::deny(why);
+  } else {
+    hooks::say("GF501", Severity::error, [&] { return "not fenced: " + why; });
+  }
+}
+
+}  // namespace gpufence

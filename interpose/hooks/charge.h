@@ -1,0 +1,58 @@
+// How every allocating hook reads: request → verdict → reserve → the driver → commit. One body for the families.
+#pragma once
+
+#include "hooks/rules.h"
+
+namespace gpufence::hooks {
+
+// Where an allocation of this thread lies now; none: no current context, or CUDA not initialised through us.
+struct Place {
+  Visible* seen = nullptr;
+  std::uint32_t row = 0;
+  const void* context = nullptr;
+};
+[[nodiscard]] std::optional<Place> place_of_current_context() noexcept;
+
+// Says GF401 (once a GPU; later ones count) and gives CUDA's own out-of-memory.
+CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& call) noexcept;
+
+// Whether the row may hold `bytes` more: decide() at the instant of the reservation.
+[[nodiscard]] bool reserve(const Place& place, std::uint64_t bytes) noexcept;
+
+// Books `bytes` before the driver is asked. `allocate()` is the driver's call; `address()` reads what it gave.
+template <class Allocate, class Address>
+CUresult charged(std::uint64_t bytes, const char* api, const void* caller, Allocate allocate, Address address,
+                 CUresult (*free)(std::uint64_t)) noexcept {
+  const std::optional<Place> place = place_of_current_context();
+  if (!place) return allocate();  // the driver's own answer
+  if (!reserve(*place, bytes)) return refuse(*place, bytes, observe::current(api, caller));
+  const CUresult result = allocate();
+  if (result != CUDA_SUCCESS) {
+    place->seen->ledger->cancel(place->row, bytes);
+    return result;
+  }
+  if (!place->seen->ledger->commit(address(), {place->row, bytes, place->context})) {
+    free(address());  // no host memory to remember it by
+    place->seen->ledger->cancel(place->row, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return result;
+}
+
+// `free()` is the driver's call.
+template <class Free>
+CUresult freed(std::uint64_t address, Free free) noexcept {
+  Visible* seen = visible();
+  const std::optional<ledger::Holding> holding =
+      seen != nullptr && address != 0 ? seen->ledger->take(address) : std::nullopt;
+  const CUresult result = free();
+  if (!holding) return result;
+  if (result == CUDA_SUCCESS) {
+    seen->ledger->release(*holding);
+  } else {
+    seen->ledger->put_back(address, *holding);
+  }
+  return result;
+}
+
+}  // namespace gpufence::hooks

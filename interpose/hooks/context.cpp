@@ -1,0 +1,98 @@
+// The context chapter: which call chose a GPU, and what a context held when it goes. Memory of a context ends with
+// its destruction, of a primary context with its reset or last release; the holdings are released after the driver
+// has done so, up to a mark, since another thread may allocate meanwhile.
+#include "hooks/rules.h"
+
+namespace gpufence::hooks {
+namespace {
+
+USES(cuDevicePrimaryCtxGetState);
+
+constexpr unsigned kNeeds = dispatch::kMemory;
+constexpr std::size_t kMostDevices = 64;  // CUDA itself knows no more in one process
+
+// The primary context of each ordinal, as the driver handed it out.
+constinit std::atomic<CUcontext> primary[kMostDevices]{};
+
+CUresult created(CUresult result, const char* api, CUdevice device, const void* caller) noexcept {
+  if (result == CUDA_SUCCESS) note_chosen(device, observe::current(api, caller));
+  return result;
+}
+
+template <class Destroy>
+CUresult destroyed(CUcontext context, Destroy destroy) noexcept {
+  Visible* seen = visible();
+  const std::uint64_t mark = seen != nullptr ? seen->ledger->mark() : 0;
+  const CUresult result = destroy();
+  if (seen != nullptr && result == CUDA_SUCCESS && context != nullptr) seen->ledger->release_context(context, mark);
+  return result;
+}
+
+// `gone()` says after a success whether the context's memory went with it.
+template <class Release, class Gone>
+CUresult primary_released(CUdevice device, Release release, Gone gone) noexcept {
+  const bool known = device >= 0 && static_cast<std::size_t>(device) < kMostDevices;
+  CUcontext context = known ? primary[device].load(std::memory_order_acquire) : nullptr;
+  Visible* seen = visible();
+  const std::uint64_t mark = seen != nullptr ? seen->ledger->mark() : 0;
+  const CUresult result = release();
+  if (seen != nullptr && result == CUDA_SUCCESS && context != nullptr && gone()) {
+    seen->ledger->release_context(context, mark);
+  }
+  return result;
+}
+
+bool inactive(CUdevice device) noexcept {
+  unsigned int flags = 0;
+  int active = 1;
+  return real<&::cuDevicePrimaryCtxGetState>(device, &flags, &active) == CUDA_SUCCESS && active == 0;
+}
+bool always() noexcept { return true; }
+
+}  // namespace
+
+HOOK(cuDevicePrimaryCtxRetain, kNeeds, (CUcontext * pctx, CUdevice dev)) {
+  const CUresult result = real<&::cuDevicePrimaryCtxRetain>(pctx, dev);
+  if (result == CUDA_SUCCESS && pctx != nullptr && dev >= 0 && static_cast<std::size_t>(dev) < kMostDevices) {
+    primary[dev].store(*pctx, std::memory_order_release);
+  }
+  return created(result, "cuDevicePrimaryCtxRetain", dev, __builtin_return_address(0));
+}
+
+HOOK(cuDevicePrimaryCtxRelease, kNeeds, (CUdevice dev)) {
+  return primary_released(dev, [&] { return real<&::cuDevicePrimaryCtxRelease>(dev); }, [&] { return inactive(dev); });
+}
+HOOK(cuDevicePrimaryCtxRelease_v2, kNeeds, (CUdevice dev)) {
+  return primary_released(dev, [&] { return real<&::cuDevicePrimaryCtxRelease_v2>(dev); }, [&] { return inactive(dev); });
+}
+HOOK(cuDevicePrimaryCtxReset, kNeeds, (CUdevice dev)) {
+  return primary_released(dev, [&] { return real<&::cuDevicePrimaryCtxReset>(dev); }, always);
+}
+HOOK(cuDevicePrimaryCtxReset_v2, kNeeds, (CUdevice dev)) {
+  return primary_released(dev, [&] { return real<&::cuDevicePrimaryCtxReset_v2>(dev); }, always);
+}
+
+HOOK(cuCtxCreate, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
+  return created(real<&::cuCtxCreate>(pctx, flags, dev), "cuCtxCreate", dev, __builtin_return_address(0));
+}
+HOOK(cuCtxCreate_v2, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
+  return created(real<&::cuCtxCreate_v2>(pctx, flags, dev), "cuCtxCreate", dev, __builtin_return_address(0));
+}
+HOOK(cuCtxCreate_v3, kNeeds,
+     (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags, CUdevice dev)) {
+  return created(real<&::cuCtxCreate_v3>(pctx, paramsArray, numParams, flags, dev), "cuCtxCreate", dev,
+                 __builtin_return_address(0));
+}
+HOOK(cuCtxCreate_v4, kNeeds, (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev)) {
+  return created(real<&::cuCtxCreate_v4>(pctx, ctxCreateParams, flags, dev), "cuCtxCreate", dev,
+                 __builtin_return_address(0));
+}
+
+HOOK(cuCtxDestroy, kNeeds, (CUcontext ctx)) {
+  return destroyed(ctx, [&] { return real<&::cuCtxDestroy>(ctx); });
+}
+HOOK(cuCtxDestroy_v2, kNeeds, (CUcontext ctx)) {
+  return destroyed(ctx, [&] { return real<&::cuCtxDestroy_v2>(ctx); });
+}
+
+}  // namespace gpufence::hooks

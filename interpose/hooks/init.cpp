@@ -1,0 +1,286 @@
+// cuInit: the view. It is a mask, never an altered answer, because the runtime checks count, UUIDs, PCI ids and
+// driver version against what the driver signs: for the time of the call the driver reads the view's UUIDs in
+// CUDA_VISIBLE_DEVICES, and afterwards the ordinals are compared with the view by UUID. A difference fails closed.
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "hooks/rules.h"
+#include "policies/mask.h"
+
+extern char** environ;  // NOLINT: POSIX
+
+namespace gpufence::hooks {
+namespace {
+
+USES(cuDeviceGetCount);
+USES(cuDeviceGetUuid_v2);
+USES(cuDeviceGetName);
+USES(cuDeviceGetPCIBusId);
+
+constinit std::atomic<Visible*> the_visible{nullptr};
+
+constexpr const char* kMask = "CUDA_VISIBLE_DEVICES";
+constexpr int kMostDevices = 4096;  // more is no count but a broken driver
+
+char** find_entry(const char* name) {
+  const std::size_t length = std::strlen(name);
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    if (std::strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return entry;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> read_variable(const char* name) {
+  char** entry = find_entry(name);
+  if (entry == nullptr) return std::nullopt;
+  return std::string(*entry + std::strlen(name) + 1);
+}
+
+// What the driver is to read in the mask; none: what stands there.
+std::optional<std::string> mask_for_driver(const Rules& to, const std::optional<std::string>& written) {
+  using policies::MaskProblem;
+  const auto said = [&](const char* code, const std::string& message) {
+    say(code, journal::Severity::warning, [&] { return message; });
+  };
+  const auto size = to.host_gpus.size();
+  if (!to.view) {
+    // Not ours to change, but a mask that ends early is worth a word.
+    if (!written || to.host_gpus.empty()) return std::nullopt;
+    const policies::MaskReading reading = policies::read_mask(*written, to.host_gpus);
+    if (reading.ended_by) {
+      said("GF103", std::string(kMask) + "=" + *written + " " + policies::describe(*reading.ended_by, size) + ": the list ends there, " +
+                        std::to_string(reading.gpus.size()) + " of its entries count");
+    }
+    return std::nullopt;
+  }
+
+  const std::vector<std::string>& view = *to.view;
+  const auto joined = [](const std::vector<std::string>& uuids) {
+    std::string text;
+    for (const std::string& uuid : uuids) text += (text.empty() ? "" : ",") + uuid;
+    return text;
+  };
+  // Untouched, or taken away: the whole view.
+  if (!written || (to.given_mask && *written == *to.given_mask)) return joined(view);
+
+  const auto host_text = [&](const std::string& uuid) {
+    for (std::size_t i = 0; i < size; ++i) {
+      if (to.host_gpus[i] == uuid) return std::to_string(i);
+    }
+    return uuid;
+  };
+  const auto view_text = [&] {
+    std::string text = view.size() == 1 ? "host GPU " : "host GPUs ";
+    for (std::size_t i = 0; i < view.size(); ++i) text += (i > 0 ? "," : "") + host_text(view[i]);
+    return view.empty() ? std::string("no GPU") : text;
+  };
+  const bool by_host = to.numbering == Numbering::host && !to.host_gpus.empty();
+  const std::vector<std::string>& world = by_host ? to.host_gpus : view;
+  if (by_host && policies::names_numbers(*written)) {
+    const auto order = read_variable("CUDA_DEVICE_ORDER");
+    if (order && *order == "FASTEST_FIRST") {
+      said("GF104", std::string(kMask) + "=" + *written + " was set after start with CUDA_DEVICE_ORDER=FASTEST_FIRST; " +
+                        "its numbers are read as nvidia-smi's (PCI order); set CUDA_DEVICE_ORDER=PCI_BUS_ID");
+    }
+  }
+  const policies::MaskReading reading = policies::read_mask(*written, world);
+  std::vector<std::string> left;
+  std::string outside;
+  for (const std::size_t index : reading.gpus) {
+    bool inside = false;
+    for (const std::string& uuid : view) inside = inside || uuid == world[index];
+    if (!inside) {
+      outside = host_text(world[index]);
+      break;
+    }
+    left.push_back(world[index]);
+  }
+  const auto remains = [&] {
+    if (left.empty()) return std::string("no GPU is left");
+    std::string text = left.size() == 1 ? "left is host GPU " : "left are host GPUs ";
+    for (std::size_t i = 0; i < left.size(); ++i) text += (i > 0 ? "," : "") + host_text(left[i]);
+    return text;
+  };
+  const std::string lead = std::string(kMask) + "=" + *written + " was set after start; ";
+  if (!outside.empty()) {
+    said("GF105", lead + "this view is " + view_text() + ": " + remains());
+  } else if (reading.ended_by) {
+    said("GF103", lead + "it " + policies::describe(*reading.ended_by, world.size()) + ": " + remains());
+  }
+  return joined(left);
+}
+
+// Swaps one pointer of `environ` to a leaked string and back; setenv would free what another thread reads. Several
+// threads may be in cuInit: the first swaps, the last restores, and nobody waits for the driver under the lock.
+class MaskForCall {
+ public:
+  explicit MaskForCall(const Rules& to) {
+    const std::lock_guard guard(lock);
+    if (inside++ > 0) return;
+    try {
+      const std::optional<std::string> mask = mask_for_driver(to, read_variable(kMask));
+      if (mask) put(std::string(kMask) + "=" + *mask);
+    } catch (...) {
+      failed_ = true;
+    }
+  }
+  ~MaskForCall() {
+    const std::lock_guard guard(lock);
+    if (--inside > 0) return;
+    // Only what still is ours: the program may have set the variable meanwhile.
+    if (entry != nullptr && *entry == ours) *entry = before;
+    if (old_environ != nullptr && environ == our_environ) environ = old_environ;
+    entry = nullptr;
+    old_environ = nullptr;
+  }
+  MaskForCall(const MaskForCall&) = delete;
+  MaskForCall& operator=(const MaskForCall&) = delete;
+
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  static void put(const std::string& text) {
+    ours = new char[text.size() + 1];
+    std::memcpy(ours, text.c_str(), text.size() + 1);
+    entry = find_entry(kMask);
+    if (entry != nullptr) {
+      before = *entry;
+      *entry = ours;
+      return;
+    }
+    std::size_t count = 0;
+    while (environ != nullptr && environ[count] != nullptr) ++count;
+    our_environ = new char*[count + 2];
+    std::memcpy(our_environ, environ, count * sizeof(char*));
+    our_environ[count] = ours;
+    our_environ[count + 1] = nullptr;
+    old_environ = environ;
+    environ = our_environ;
+  }
+
+  static inline constinit std::mutex lock{};
+  static inline constinit unsigned inside = 0;
+  static inline constinit char** entry = nullptr;
+  static inline constinit char* ours = nullptr;
+  static inline constinit char* before = nullptr;
+  static inline constinit char** our_environ = nullptr;
+  static inline constinit char** old_environ = nullptr;
+  bool failed_ = false;
+};
+
+std::optional<observe::Device> describe_device(int ordinal, const Rules& to) {
+  observe::Device device;
+  device.ordinal = ordinal;
+  CUuuid uuid{};
+  if (real<&::cuDeviceGetUuid_v2>(&uuid, ordinal) != CUDA_SUCCESS) return std::nullopt;
+  unsigned char bytes[16];
+  std::memcpy(bytes, uuid.bytes, sizeof bytes);
+  device.uuid = observe::uuid_text(bytes);
+  char text[256] = "";
+  if (real<&::cuDeviceGetPCIBusId>(text, static_cast<int>(sizeof text), ordinal) == CUDA_SUCCESS) device.pci = text;
+  for (char& c : device.pci) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  }
+  text[0] = 0;
+  if (real<&::cuDeviceGetName>(text, static_cast<int>(sizeof text), ordinal) == CUDA_SUCCESS) device.name = text;
+  std::size_t total = 0;
+  if (real<&::cuDeviceTotalMem_v2>(&total, ordinal) == CUDA_SUCCESS) device.total = total;
+  for (std::size_t i = 0; i < to.host_gpus.size(); ++i) {
+    if (to.host_gpus[i] == device.uuid) device.host_index = static_cast<int>(i);
+  }
+  return device;
+}
+
+std::unique_ptr<Visible> look_around(const Rules& to) {
+  int count = 0;
+  if (real<&::cuDeviceGetCount>(&count) != CUDA_SUCCESS || count < 0 || count > kMostDevices) return nullptr;
+  auto seen = std::make_unique<Visible>();
+  std::vector<std::string> uuids;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    const std::optional<observe::Device> device = describe_device(ordinal, to);
+    if (!device) return nullptr;
+    std::vector<policies::Cap> caps;
+    for (const CapRule& rule : to.caps) {
+      caps.push_back({rule.amounts.at(ordinal).resolve(device->total), rule.scope, rule.rule});
+    }
+    seen->caps.push_back(std::move(caps));
+    uuids.push_back(device->uuid);
+    seen->devices.push_back(*device);
+  }
+  const auto size = static_cast<std::size_t>(count);
+  seen->refusal_said = std::make_unique<std::atomic<bool>[]>(size);
+  seen->chosen = std::make_unique<Visible::Chosen[]>(size);
+  seen->ledger = std::make_unique<ledger::Ledger>(std::move(uuids));
+  return seen;
+}
+
+// The driver's list must be the beginning-to-end image of what the mask named: compared by UUID.
+std::string difference(const Visible& seen, const std::vector<std::string>& view, bool program_narrowed) {
+  std::size_t at = 0;
+  for (const observe::Device& device : seen.devices) {
+    if (program_narrowed) {
+      bool inside = false;
+      for (const std::string& uuid : view) inside = inside || uuid == device.uuid;
+      if (!inside) return "the driver shows " + device.uuid + ", which is outside the view";
+      continue;
+    }
+    if (at >= view.size() || view[at] != device.uuid) {
+      return "the driver shows " + device.uuid + " as CUDA " + std::to_string(device.ordinal) + ", the view has " +
+             (at < view.size() ? view[at] : std::string("no such GPU"));
+    }
+    ++at;
+  }
+  if (!program_narrowed && at != view.size()) {
+    return "the driver shows " + std::to_string(at) + " GPUs, the view has " + std::to_string(view.size());
+  }
+  return {};
+}
+
+CUresult fenced_init(unsigned flags, const observe::Call& call) {
+  const Rules& to = rules();
+  const std::optional<std::string> written = read_variable(kMask);
+  const bool narrowed = written && to.given_mask && *written != *to.given_mask;
+  CUresult result = CUDA_SUCCESS;
+  {
+    const MaskForCall mask(to);
+    if (mask.failed()) return CUDA_ERROR_OUT_OF_MEMORY;
+    result = real<&::cuInit>(flags);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  std::unique_ptr<Visible> seen = look_around(to);
+  if (seen == nullptr) {
+    if (to.view || !to.caps.empty()) {
+      deny("the driver doesn't tell which GPUs it shows");
+      return CUDA_ERROR_NO_DEVICE;
+    }
+    return result;
+  }
+  if (to.view) {
+    const std::string why = difference(*seen, *to.view, narrowed);
+    if (!why.empty()) {
+      deny(why + "; called by " + observe::text(call));
+      return CUDA_ERROR_NO_DEVICE;
+    }
+  }
+  Visible* first = nullptr;
+  if (the_visible.compare_exchange_strong(first, seen.get(), std::memory_order_acq_rel)) (void)seen.release();
+  return result;
+}
+
+}  // namespace
+
+Visible* visible() { return the_visible.load(std::memory_order_acquire); }
+
+HOOK(cuInit, dispatch::kFence, (unsigned int flags)) {
+  if (rules().deny.load(std::memory_order_acquire) != nullptr) return CUDA_ERROR_NO_DEVICE;
+  if (visible() != nullptr) return real<&::cuInit>(flags);
+  try {
+    return fenced_init(flags, observe::current("cuInit", __builtin_return_address(0)));
+  } catch (...) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace gpufence::hooks

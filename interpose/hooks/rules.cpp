@@ -1,0 +1,77 @@
+// See rules.h.
+#include "hooks/rules.h"
+
+#include "policies/gpu.h"
+
+namespace gpufence::hooks {
+namespace {
+
+constinit std::atomic<Rules*> the_rules{nullptr};
+
+}  // namespace
+
+Rules& rules() { return *the_rules.load(std::memory_order_acquire); }
+bool have_rules() { return the_rules.load(std::memory_order_acquire) != nullptr; }
+
+Rules& publish_rules(std::unique_ptr<Rules> rules) {
+  Rules* first = nullptr;
+  if (the_rules.compare_exchange_strong(first, rules.get(), std::memory_order_acq_rel)) first = rules.release();
+  return *first;
+}
+
+std::string full_name(const observe::Device& device) {
+  policies::Gpu gpu;
+  gpu.host_index = device.host_index;
+  gpu.uuid = device.uuid;
+  gpu.pci = device.pci;
+  gpu.name = device.name;
+  if (device.host_index >= 0) return policies::full_name(device.ordinal, gpu);
+  return "CUDA " + std::to_string(device.ordinal) + " (" + policies::short_name(device.name) + ", " + device.pci + ")";
+}
+
+void say(const char* code, journal::Severity severity, const std::function<std::string()>& message,
+         const std::string& once) noexcept {
+  try {
+    rules().journal->say({code, severity, message(), once});
+  } catch (...) {
+    // A finding that can't be worded is lost; the program is not.
+  }
+}
+
+void note_chosen(int ordinal, const observe::Call& call) noexcept {
+  Visible* seen = visible();
+  if (seen == nullptr || !seen->has(ordinal)) return;
+  Visible::Chosen& chosen = seen->chosen[static_cast<std::size_t>(ordinal)];
+  const char* none = nullptr;
+  if (chosen.api.load(std::memory_order_relaxed) == nullptr && chosen.api.compare_exchange_strong(none, call.api)) {
+    chosen.caller.store(call.caller, std::memory_order_release);
+  }
+}
+
+void deny(std::string why) noexcept {
+  say("GF501", journal::Severity::error, [&] { return "CUDA is denied: " + why; });
+  const std::string* kept = new (std::nothrow) std::string(std::move(why));
+  const std::string* none = nullptr;
+  static const std::string no_memory = "out of host memory";
+  if (!rules().deny.compare_exchange_strong(none, kept != nullptr ? kept : &no_memory)) delete kept;
+}
+
+void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept {
+  const Visible* seen = visible();
+  if (seen == nullptr) return;
+  say(
+      "GF101", journal::Severity::warning,
+      [&] {
+        std::string message = "ordinal " + std::to_string(ordinal) + " asked for, " + observe::list_text(seen->devices);
+        for (const observe::Device& device : seen->devices) {
+          // A program that was written for the whole machine means the host's GPU of that number.
+          if (device.host_index == ordinal) {
+            message += "; host GPU " + std::to_string(ordinal) + " is ordinal " + std::to_string(device.ordinal) + " here";
+          }
+        }
+        return message + "; " + observe::text(call);
+      },
+      std::to_string(ordinal) + observe::site_text(call.caller));
+}
+
+}  // namespace gpufence::hooks

@@ -1,0 +1,84 @@
+// What the hooks read: the rules, published once by arm(), and the machine as this process sees it, published once
+// by the cuInit hook. Both are immutable and leaked on purpose: threads may still call while the process exits.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dispatch/hook.h"
+#include "journal/journal.h"
+#include "ledger/ledger.h"
+#include "observe/call.h"
+#include "observe/devices.h"
+#include "policies/decide.h"
+#include "policies/size.h"
+
+namespace gpufence::hooks {
+
+using dispatch::real;
+
+enum class Numbering { host, view };
+
+struct CapRule {
+  policies::CapSpec amounts;  // by CUDA ordinal
+  policies::Scope scope = policies::Scope::run;
+  std::string rule;           // "--gpu-mem"
+};
+
+struct Rules {
+  std::atomic<const std::string*> deny{nullptr};  // set: cuInit answers CUDA_ERROR_NO_DEVICE, and this is why
+  std::optional<std::vector<std::string>> view;   // UUIDs in ordinal order; none: no view was asked for
+  std::vector<std::string> host_gpus;             // UUIDs by host index; empty: not known here
+  Numbering numbering = Numbering::host;
+  std::optional<std::string> given_mask;          // CUDA_VISIBLE_DEVICES as the launcher set it
+  std::vector<CapRule> caps;
+  unsigned needs = dispatch::kFence;
+  std::unique_ptr<journal::Journal> journal;
+};
+
+struct Visible {
+  std::vector<observe::Device> devices;               // position = CUDA ordinal
+  std::vector<std::vector<policies::Cap>> caps;       // by ordinal, in bytes of that card
+  std::unique_ptr<ledger::Ledger> ledger;             // row = ordinal
+  std::unique_ptr<std::atomic<bool>[]> refusal_said;  // by ordinal
+
+  struct Chosen {
+    std::atomic<const char*> api{nullptr};
+    std::atomic<const void*> caller{nullptr};
+  };
+  std::unique_ptr<Chosen[]> chosen;  // by ordinal: the first call that chose it
+
+  [[nodiscard]] bool has(int ordinal) const { return ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size(); }
+  [[nodiscard]] const policies::Cap* cap(int ordinal) const { return policies::tightest(caps[static_cast<std::size_t>(ordinal)]); }
+};
+
+// Set by arm() before any slot leads to a body; never null in a hook.
+[[nodiscard]] Rules& rules();
+// Returns the one that counts; `rules` is dropped if another thread was first.
+Rules& publish_rules(std::unique_ptr<Rules> rules);
+[[nodiscard]] bool have_rules();
+
+// Null until cuInit succeeded.
+[[nodiscard]] Visible* visible();
+
+// "CUDA 1 = host GPU 3 (H100, 0000:81:00.0)"
+[[nodiscard]] std::string full_name(const observe::Device& device);
+
+// Messages are built in here: whatever goes wrong in it (no memory), the program's call goes on.
+void say(const char* code, journal::Severity severity, const std::function<std::string()>& message,
+         const std::string& once = {}) noexcept;
+
+void note_chosen(int ordinal, const observe::Call& call) noexcept;
+
+// cuInit has found out that this process must not go on with CUDA.
+void deny(std::string why) noexcept;
+
+// GF101: an ordinal that does not exist here.
+void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept;
+
+}  // namespace gpufence::hooks

@@ -1,0 +1,118 @@
+// Who holds how much on which GPU: reserve → commit | cancel, and release. A reservation is made before the driver
+// is asked, so that two threads can't both pass the check and both allocate; at the return of every call the sum
+// held is at most the cap.
+// This is the ledger of one process. Rows are GPUs, known by UUID; an ordinal means another card in another view.
+// Nothing throws: the callers are hooks in other people's programs.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace gpufence::ledger {
+
+struct Holding {
+  std::uint32_t row = 0;
+  std::uint64_t bytes = 0;    // as requested
+  const void* context = nullptr;
+  std::uint64_t epoch = 0;    // set by commit: tells what a context held before it was destroyed
+};
+
+struct Balance {
+  std::uint64_t held = 0, peak = 0;               // bytes
+  std::uint64_t allocations = 0, refusals = 0;    // calls
+};
+
+class Ledger {
+ public:
+  explicit Ledger(std::vector<std::string> uuids);
+
+  [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+  [[nodiscard]] const std::string& uuid(std::size_t row) const { return uuids_[row]; }
+
+  // Books `bytes` if admit(held) says so; `held` is what the row holds at that instant, and the two are one step.
+  template <class Admit>
+  [[nodiscard]] bool reserve(std::uint32_t row, std::uint64_t bytes, Admit admit) noexcept {
+    std::atomic<std::uint64_t>& held = rows_[row].held;
+    std::uint64_t now = held.load(std::memory_order_relaxed);
+    do {
+      if (bytes > UINT64_MAX - now || !admit(now)) {
+        rows_[row].refusals.fetch_add(1, std::memory_order_relaxed);
+        return false;
+      }
+    } while (!held.compare_exchange_weak(now, now + bytes, std::memory_order_relaxed));
+    raise_peak(rows_[row], now + bytes);
+    return true;
+  }
+
+  // The driver refused: what was booked goes back.
+  void cancel(std::uint32_t row, std::uint64_t bytes) noexcept { give_back(row, bytes); }
+
+  // More than was reserved, unconditionally (the driver's pitch was larger): false books nothing.
+  template <class Admit>
+  [[nodiscard]] bool extend(std::uint32_t row, std::uint64_t bytes, Admit admit) noexcept {
+    return bytes == 0 || reserve(row, bytes, admit);
+  }
+
+  // The driver gave `address`. A holding that still stood there belonged to a destroyed context and is released.
+  // False: out of host memory; the caller frees the address again and cancels.
+  [[nodiscard]] bool commit(std::uint64_t address, Holding holding) noexcept;
+
+  // A free takes the holding out first, since another thread may get the same address at once; if the driver
+  // refuses the free, put_back; else release.
+  [[nodiscard]] std::optional<Holding> take(std::uint64_t address) noexcept;
+  void put_back(std::uint64_t address, const Holding& holding) noexcept;
+  void release(const Holding& holding) noexcept { give_back(holding.row, holding.bytes); }
+
+  // Everything committed later has a larger epoch.
+  [[nodiscard]] std::uint64_t mark() noexcept { return epoch_.fetch_add(1, std::memory_order_relaxed); }
+  // Releases what `context` held at that mark: after the driver destroyed it. Returns the bytes.
+  std::uint64_t release_context(const void* context, std::uint64_t mark) noexcept;
+
+  [[nodiscard]] Balance balance(std::size_t row) const noexcept;
+  // Releases of more than was held; each is a fault of ours (GF503) and the row is then taken as empty.
+  [[nodiscard]] std::uint64_t underflows() const noexcept { return underflows_.load(std::memory_order_relaxed); }
+
+  // In the child after fork: CUDA is dead there and the parent's threads, which may hold locks, are gone.
+  void forget_after_fork() noexcept;
+
+ private:
+  struct alignas(64) Row {
+    std::atomic<std::uint64_t> held{0}, peak{0}, allocations{0}, refusals{0};
+  };
+  // One part of the address table: open addressing with backward-shift deletion, so that there are no tombstones
+  // to collect. 40 bytes an entry, at most three quarters full.
+  struct Entry {
+    std::uint64_t address = 0;  // 0: free
+    Holding holding;
+  };
+  struct alignas(64) Shard {
+    std::mutex lock;
+    std::unique_ptr<Entry[]> entries;
+    std::size_t capacity = 0, used = 0;
+  };
+  static constexpr std::size_t kShards = 64;
+
+  static void raise_peak(Row& row, std::uint64_t held) noexcept;
+  void give_back(std::uint32_t row, std::uint64_t bytes) noexcept;
+  Shard& shard_of(std::uint64_t address) noexcept;
+  static std::size_t home(const Shard& shard, std::uint64_t address) noexcept;
+  static std::size_t find(const Shard& shard, std::uint64_t address) noexcept;
+  static bool grow(Shard& shard) noexcept;
+  static void erase(Shard& shard, std::size_t at) noexcept;
+  bool insert(std::uint64_t address, const Holding& holding) noexcept;
+
+  std::vector<std::string> uuids_;
+  std::vector<Row> rows_;
+  std::array<Shard, kShards> shards_;
+  std::atomic<std::uint64_t> epoch_{1};
+  std::atomic<std::uint64_t> underflows_{0};
+};
+
+}  // namespace gpufence::ledger
