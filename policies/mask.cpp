@@ -22,7 +22,7 @@ bool begins(std::string_view text, std::string_view with) { return text.substr(0
 // The index of the GPU that one entry names, or why it names none.
 struct Named {
   std::size_t gpu = 0;
-  std::optional<MaskProblem::Kind> problem;
+  std::optional<MaskProblem::Kind> problem{};
 };
 
 Named look_up(std::string_view entry, std::span<const std::string> uuids) {

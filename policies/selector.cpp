@@ -156,12 +156,12 @@ Selection::Gpus Selection::by_numbers(std::string_view text, bool positions) con
   const long step = *first <= *last ? 1 : -1;
   for (long n = *first;; n += step) {
     if (positions) {
-      if (static_cast<std::size_t>(n) >= everything_.size())
+      const auto& view = *ceiling_->positions;
+      if (static_cast<std::size_t>(n) >= view.size())
         return error("position " + std::to_string(n) + " doesn't exist in this view of " +
-                         std::to_string(everything_.size()) +
-                         (everything_.size() == 1 ? " GPU (numbering view)" : " GPUs (numbering view)"),
+                         std::to_string(view.size()) + (view.size() == 1 ? " GPU" : " GPUs") + " (numbering view)",
                      "write host:N for the host's index");
-      gpus.push_back(everything_[static_cast<std::size_t>(n)]);
+      gpus.push_back(view[static_cast<std::size_t>(n)]);
     } else {
       const auto gpu = std::find_if(machine_.begin(), machine_.end(),
                                     [&](const Gpu& candidate) { return candidate.host_index == n; });
@@ -274,7 +274,7 @@ Selection::Gpus Selection::meaning(Entry& entry) const {
   if (key == "host" && !value.empty() && is_digit(value.front())) return by_numbers(value, false);
   if (is_digit(text.front()) && colon == std::string_view::npos && text.find('.') == std::string_view::npos &&
       std::all_of(text.begin(), text.end(), [](char c) { return is_digit(c) || c == '-'; }))
-    return by_numbers(text, ceiling_ != nullptr && ceiling_->numbers_are_positions);
+    return by_numbers(text, ceiling_ != nullptr && ceiling_->positions.has_value());
   if (const auto address = pci_address(text)) return by_pci(text, *address);
   if (begins(text, "MIG-") || (number(key) && number(value)))
     return error("this version doesn't know MIG slices yet, which '" + std::string(text) + "' names",
@@ -311,9 +311,11 @@ Selection::Gpus Selection::run() {
         if (ceiling_ != nullptr && std::find(everything_.begin(), everything_.end(), gpu) == everything_.end()) {
           std::string allotted;
           for (const std::size_t one : everything_) allotted += (allotted.empty() ? "" : ",") + host_index(one);
+          std::string remedy = everything_.empty() ? "no GPU is left to choose from"
+                                                   : "choose among host GPUs " + allotted;
+          if (!ceiling_->way_out.empty()) remedy += ", or leave it with " + ceiling_->way_out;
           return error("host GPU " + host_index(gpu) + " is outside " + ceiling_->source + ", which was inherited",
-                       everything_.empty() ? "that leaves no GPU; --ignore-mask leaves it"
-                                           : "choose among host GPUs " + allotted + ", or --ignore-mask leaves it");
+                       std::move(remedy));
         }
         if (entry.names) {
           const auto [before, first] = named.emplace(gpu, entry.text);
@@ -336,7 +338,9 @@ Selection::Gpus Selection::run() {
     view.erase(std::remove(view.begin(), view.end(), gpu), view.end());
   }
   if (view.empty())
-    return error(everything_.empty() ? "there is no GPU to choose from" : "this leaves no GPU",
+    return error(!everything_.empty()     ? "this leaves no GPU"
+                 : ceiling_ == nullptr    ? "there is no GPU to choose from"
+                                          : ceiling_->source + ", which was inherited, leaves no GPU",
                  "write none if no GPU is meant");
   return view;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,9 +20,11 @@ namespace gpufence::policies {
 
 // GPUs that were allotted before: no entry may name one outside, and `all` means all of it.
 struct Ceiling {
-  std::string source;              // "CUDA_VISIBLE_DEVICES=1,2", for the error
-  std::vector<std::size_t> gpus;   // indices into the machine, in the order in which it was written
-  bool numbers_are_positions = false;  // inside a view numbering plain numbers count in the ceiling
+  std::string source;             // "CUDA_VISIBLE_DEVICES=1,2", for the error
+  std::vector<std::size_t> gpus;  // indices into the machine, in the order in which it was written
+  // Inside a view numbering: the GPUs of that view, in which plain numbers are positions.
+  std::optional<std::vector<std::size_t>> positions{};
+  std::string way_out{};  // what leaves the ceiling, "--ignore-mask"; empty if nothing does
 };
 
 // Indices into `machine` (every GPU of the host, by host index) in the order of the view. `option` names the

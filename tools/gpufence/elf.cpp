@@ -1,0 +1,180 @@
+// pread only: a mapping of a file that someone truncates meanwhile is a SIGBUS.
+#include "tools/gpufence/elf.h"
+
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+namespace gpufence::command {
+namespace {
+
+#if defined(__x86_64__)
+constexpr unsigned kOwnMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr unsigned kOwnMachine = EM_AARCH64;
+#else
+#error "gpufence knows x86-64 and arm64"
+#endif
+static_assert(sizeof(void*) == 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+// Real programs have tens of headers and entries; these bounds only keep a hostile file from costing memory.
+constexpr std::size_t kMostDynamicEntries = 1 << 16;
+constexpr std::size_t kLongestString = 4096;
+
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {
+    struct stat status{};
+    if (::fstat(descriptor, &status) == 0 && status.st_size > 0) size_ = static_cast<std::uint64_t>(status.st_size);
+  }
+
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+
+  [[nodiscard]] bool read(std::uint64_t offset, void* to, std::size_t bytes) const {
+    if (offset > size_ || bytes > size_ - offset) return false;
+    auto* out = static_cast<char*>(to);
+    while (bytes > 0) {
+      const ssize_t got = ::pread(descriptor_, out, bytes, static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      out += got;
+      offset += static_cast<std::uint64_t>(got);
+      bytes -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+  // A terminated string of at most `most` bytes, terminator included.
+  [[nodiscard]] std::optional<std::string> text(std::uint64_t offset, std::uint64_t most) const {
+    if (offset >= size_) return std::nullopt;
+    const auto bytes = static_cast<std::size_t>(std::min({most, size_ - offset, std::uint64_t{kLongestString}}));
+    std::string buffer(bytes, '\0');
+    if (!read(offset, buffer.data(), bytes)) return std::nullopt;
+    const std::size_t end = buffer.find('\0');
+    if (end == std::string::npos) return std::nullopt;
+    buffer.resize(end);
+    return buffer;
+  }
+
+ private:
+  int descriptor_;
+  std::uint64_t size_ = 0;
+};
+
+std::string machine_name(unsigned char width, unsigned machine) {
+  const std::string bits = width == ELFCLASS32 ? "32-bit " : "64-bit ";
+  switch (machine) {
+    case EM_386: return bits + "x86";
+    case EM_X86_64: return bits + "x86-64";
+    case EM_ARM: return bits + "Arm";
+    case EM_AARCH64: return bits + "Arm";
+    case EM_PPC64: return bits + "POWER";
+    case EM_RISCV: return bits + "RISC-V";
+    default: return bits + "machine " + std::to_string(machine);
+  }
+}
+
+// Where an address of the running program lies in the file.
+std::optional<std::uint64_t> file_offset(const std::vector<Elf64_Phdr>& headers, std::uint64_t address) {
+  for (const Elf64_Phdr& header : headers)
+    if (header.p_type == PT_LOAD && address >= header.p_vaddr && address - header.p_vaddr < header.p_filesz) {
+      const std::uint64_t into = address - header.p_vaddr;
+      if (header.p_offset > std::numeric_limits<std::uint64_t>::max() - into) return std::nullopt;
+      return header.p_offset + into;
+    }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string own_machine() { return machine_name(ELFCLASS64, kOwnMachine); }
+
+tl::expected<Elf, std::string> read_elf(int descriptor) {
+  const auto damaged = [](const char* why) { return tl::unexpected(std::string(why)); };
+  const File file(descriptor);
+
+  std::array<unsigned char, EI_NIDENT + 4> start{};
+  if (!file.read(0, start.data(), start.size()) || std::memcmp(start.data(), ELFMAG, SELFMAG) != 0)
+    return damaged("it is no ELF file");
+  const bool big = start[EI_DATA] == ELFDATA2MSB;
+  const unsigned machine = big ? start[EI_NIDENT + 2] * 256u + start[EI_NIDENT + 3]
+                               : start[EI_NIDENT + 3] * 256u + start[EI_NIDENT + 2];
+  Elf elf;
+  elf.machine = machine_name(start[EI_CLASS], machine);
+  if (start[EI_CLASS] != ELFCLASS64 || start[EI_DATA] != ELFDATA2LSB || machine != kOwnMachine) {
+    elf.foreign = true;
+    return elf;
+  }
+
+  Elf64_Ehdr header{};
+  if (!file.read(0, &header, sizeof header)) return damaged("its header is cut off");
+  elf.executable_type = header.e_type == ET_EXEC || header.e_type == ET_DYN;
+  if (header.e_phnum == 0) return elf;
+  if (header.e_phentsize != sizeof(Elf64_Phdr)) return damaged("its program headers have an impossible size");
+  std::vector<Elf64_Phdr> headers(header.e_phnum);
+  if (!file.read(header.e_phoff, headers.data(), headers.size() * sizeof(Elf64_Phdr)))
+    return damaged("its program headers reach past the end of the file");
+
+  for (const Elf64_Phdr& part : headers) {
+    if (part.p_type != PT_INTERP) continue;
+    const auto interpreter = file.text(part.p_offset, part.p_filesz);
+    if (!interpreter || interpreter->empty()) return damaged("the name of its loader can't be read");
+    elf.interpreter = *interpreter;
+    break;
+  }
+
+  std::uint64_t strings = 0, strings_size = 0;
+  std::vector<std::uint64_t> needed;
+  std::optional<std::uint64_t> rpath, soname;
+  bool runpath = false;
+  for (const Elf64_Phdr& part : headers) {
+    if (part.p_type != PT_DYNAMIC) continue;
+    const std::size_t entries = static_cast<std::size_t>(
+        std::min<std::uint64_t>(part.p_filesz / sizeof(Elf64_Dyn), kMostDynamicEntries));
+    if (part.p_offset > file.size() || entries * sizeof(Elf64_Dyn) > file.size() - part.p_offset)
+      return damaged("its dynamic section reaches past the end of the file");
+    std::vector<Elf64_Dyn> dynamic(entries);
+    if (!file.read(part.p_offset, dynamic.data(), entries * sizeof(Elf64_Dyn)))
+      return damaged("its dynamic section can't be read");
+    for (const Elf64_Dyn& entry : dynamic) {
+      if (entry.d_tag == DT_NULL) break;
+      if (entry.d_tag == DT_STRTAB) strings = entry.d_un.d_ptr;
+      if (entry.d_tag == DT_STRSZ) strings_size = entry.d_un.d_val;
+      if (entry.d_tag == DT_NEEDED) needed.push_back(entry.d_un.d_val);
+      if (entry.d_tag == DT_RPATH) rpath = entry.d_un.d_val;
+      if (entry.d_tag == DT_RUNPATH) runpath = true;
+      if (entry.d_tag == DT_SONAME) soname = entry.d_un.d_val;
+    }
+    break;
+  }
+  if (needed.empty() && !rpath && !soname) return elf;
+
+  const auto table = file_offset(headers, strings);
+  const auto string_at = [&](std::uint64_t index) -> std::optional<std::string> {
+    if (!table || index >= strings_size || *table > std::numeric_limits<std::uint64_t>::max() - index)
+      return std::nullopt;
+    return file.text(*table + index, strings_size - index);
+  };
+  for (const std::uint64_t index : needed) {
+    auto name = string_at(index);
+    if (!name) return damaged("the names of its libraries can't be read");
+    elf.needed.push_back(*std::move(name));
+  }
+  if (rpath && !runpath) {
+    auto path = string_at(*rpath);
+    if (!path) return damaged("its library path can't be read");
+    elf.rpath = *std::move(path);
+  }
+  if (soname) elf.soname = string_at(*soname).value_or("");
+  return elf;
+}
+
+}  // namespace gpufence::command

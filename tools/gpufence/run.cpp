@@ -1,0 +1,251 @@
+// `gpufence run`: works out the plan, puts it into the environment and becomes the program. Every refusal comes
+// before the exec; --dry-run takes the same way and stops one step short of it.
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+#include "tools/gpufence/command.h"
+#include "tools/gpufence/place.h"
+#include "tools/gpufence/plan.h"
+#include "tools/gpufence/preload.h"
+#include "tools/gpufence/program.h"
+#include "tools/gpufence/run_options.h"
+#include "tools/gpufence/simulation.h"
+#include "tools/gpufence/subcommands.h"
+
+namespace gpufence::command {
+namespace {
+
+int refuse(const Refusal& refusal) {
+  say(refusal.error);
+  return refusal.status;
+}
+
+int refuse(const Error& error) { return refuse(Refusal{kFailed, error}); }
+
+void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+// "20301130-184501-12345": sorts by time, and the pid makes it this host's only one. A run inside a run belongs to
+// both, so its name begins with the outer one's.
+std::string run_name(const Environment& environment) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  std::array<char, 32> stamp{};
+  std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", &local);
+  const std::string own = std::string(stamp.data()) + '-' + std::to_string(::getpid());
+  const auto outer = environment.get_nonempty("GPUFENCE_RUN");
+  return outer ? *outer + '/' + own : own;
+}
+
+// The absolute path of a report that can be written to. Nothing is created: a program that never calls CUDA has no
+// report, and should leave no empty file.
+tl::expected<std::string, Error> report_path(const std::string& file) {
+  const std::string what = "--report-file " + file;
+  std::error_code failed;
+  const std::string path = std::filesystem::absolute(file, failed).string();
+  if (failed) return tl::unexpected(Error{what, failed.message(), "write an absolute path"});
+  struct stat status{};
+  if (::stat(path.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) return tl::unexpected(Error{what, "is a directory", "write the path of a file"});
+    if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
+      return tl::unexpected(Error{what, std::string("can't be written (") + std::strerror(errno) + ')', "write another path"});
+    return path;
+  }
+  const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+  if (::stat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+      ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    return tl::unexpected(Error{what, directory + " is no directory that can be written to", "write another path"});
+  return path;
+}
+
+std::string quoted_for_shell(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::strchr("_-./:,=+@%", c) != nullptr;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + '\'';
+}
+
+std::string cap_text(const Cap& cap, int position, std::uint64_t card) {
+  const policies::Amount amount = cap.rules.at(position);
+  if (amount.kind == policies::Amount::Kind::unlimited) return {};
+  std::string text = card == 0 ? policies::describe(amount)
+                               : policies::format_size(amount.resolve(card)) + " of " + policies::format_size(card);
+  return text + " (" + cap.decided_by(position, card) + ')';
+}
+
+void print_gpus(const Plan& plan) {
+  const bool capped = plan.run_cap.rules.caps_anything() || plan.process_cap.rules.caps_anything();
+  if (plan.visible && plan.visible->empty()) {
+    put("GPUs: none (" + plan.visible_by + ")\n");
+  } else if (plan.visible) {
+    put("GPUs, " + plan.visible_by + (plan.view ? ", numbering " + plan.numbering : std::string{}) + ":\n");
+    for (std::size_t at = 0; at < plan.visible->size(); ++at) {
+      const auto position = static_cast<int>(at);
+      const policies::Gpu& gpu = plan.machine[(*plan.visible)[at]];
+      std::string line = "  " + policies::full_name(position, gpu);
+      const std::string run = cap_text(plan.run_cap, position, gpu.memory);
+      const std::string process = cap_text(plan.process_cap, position, gpu.memory);
+      if (!run.empty()) line += ": cap " + run;
+      if (!process.empty()) line += (run.empty() ? ": " : "; ") + std::string("a process ") + process;
+      if (run.empty() && process.empty()) line += ": no cap";
+      put(line + '\n');
+    }
+  } else {
+    put(plan.no_host ? "GPUs: unknown, " + plan.no_host->why + '\n'
+                     : std::string("GPUs: as without gpufence; CUDA's own order could not be asked\n"));
+    if (plan.run_cap.rules.caps_anything()) put("  cap " + policies::to_text(plan.run_cap.rules) + " (--gpu-mem)\n");
+    if (plan.process_cap.rules.caps_anything())
+      put("  a process " + policies::to_text(plan.process_cap.rules) + " (--gpu-mem-per-process)\n");
+  }
+  if (capped) put("A cap counts per process for now: each child process gets a cap of its own.\n");
+}
+
+void print_plan(const Plan& plan, const Environment& program_environment, const Program& program) {
+  print_gpus(plan);
+  put("environment:\n");
+  for (const auto& [name, value] : plan.settings)
+    put(value ? "  " + name + '=' + quoted_for_shell(program_environment.get(name).value_or("")) + '\n'
+              : "  " + name + " unset\n");
+  std::string line = "exec: " + quoted_for_shell(program.path);
+  for (std::size_t i = 1; i < program.words.size(); ++i) line += ' ' + quoted_for_shell(program.words[i]);
+  put(line + '\n');
+}
+
+// Returns only if it failed, with the status that says why.
+int become(const Program& program, Environment& environment) {
+  std::vector<std::string> words = program.words;
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  std::vector<char*> variables = environment.pointers();
+  ::execve(program.path.c_str(), arguments.data(), variables.data());
+  int reason = errno;
+
+  if (reason == ENOEXEC && program.image == "/bin/sh") {
+    // As execvp does: a script without a first line of its own.
+    std::string shell = "/bin/sh";
+    std::string script = program.path;
+    std::vector<char*> shell_arguments{shell.data(), script.data()};
+    shell_arguments.insert(shell_arguments.end(), arguments.begin() + 1, arguments.end());
+    ::execve(shell.c_str(), shell_arguments.data(), variables.data());
+    reason = errno;
+  }
+  const std::string& name = program.words.front();
+  switch (reason) {
+    case ENOENT:  // the program itself was found
+      return refuse(Refusal{kCannotRun, {name, "its interpreter or loader doesn't exist", "look at its first line, or run readelf -l on it"}});
+    case ENOEXEC:
+      return refuse(Refusal{kCannotRun, {name, "is in no format that this machine runs", "build or copy it again"}});
+    case E2BIG:
+      return refuse(Refusal{kCannotRun, {name, "arguments and environment are too long", "shorten them"}});
+    default:
+      return refuse(Refusal{kCannotRun, {name, std::string("can't be executed (") + std::strerror(reason) + ')', "look at its permissions"}});
+  }
+}
+
+}  // namespace
+
+int run(std::span<const std::string> words, const Environment& caller) {
+  auto read = read_run_options(words);
+  if (!read) return refuse(read.error());
+  const RunOptions& options = *read;
+  if (options.help || options.help_all || options.version) {
+    put(options.version ? version_text() : options.help_all ? all_help() : run_help());
+    return kDone;
+  }
+  const bool quiet = options.loudness == "error";
+  Environment environment = caller;
+  for (const std::string& setting : options.env)
+    environment.set(setting.substr(0, setting.find('=')), setting.substr(setting.find('=') + 1));
+
+  const auto simulation = open_simulation(options.sim, environment);
+  if (!simulation) return refuse(simulation.error());
+  NvmlSource nvml;
+  std::string driver = "libcuda.so.1";
+  Environment asking = environment;
+  if (*simulation) {
+    nvml = {(*simulation)->directory + "/libnvidia-ml.so.1", true};
+    driver = (*simulation)->directory + "/libcuda.so.1";
+    asking.set("GPUFENCE_SIM", (*simulation)->spec);
+  }
+  // Whatever of gpufence was preloaded into this process must show it the host, not a view.
+  ::setenv("GPUFENCE", "off", 1);
+  const auto host = read_host(nvml, Detail::identities);
+  if (*simulation && !host) return refuse(Error{(*simulation)->name, host.error().why, host.error().remedy});
+
+  auto plan = make_plan(options, environment, host, [&](Order order) { return ask_cuda_order(order, asking, driver); });
+  if (!plan) return refuse(plan.error());
+  if (*simulation) {
+    plan->settings.emplace_back("GPUFENCE_SIM", (*simulation)->spec);
+    plan->settings.emplace_back("LD_LIBRARY_PATH", library_path(**simulation, environment));
+    if (plan->needs_fence.empty()) plan->needs_fence = "--sim";
+  }
+  if (options.report_file) {
+    const auto path = report_path(*options.report_file);
+    if (!path) return refuse(path.error());
+    plan->settings.emplace_back("GPUFENCE_REPORT_FILE", *path);
+  }
+  plan->settings.emplace_back("GPUFENCE_RUN", run_name(environment));
+
+  const auto program = find_program(options.program, environment, *simulation ? (*simulation)->directory : "");
+  if (!program) return refuse(program.error());
+  const std::string& name = options.program.front();
+  const auto unfenced = [&](const std::string& why, const std::string& remedy) -> bool {
+    if (!plan->needs_fence.empty()) {
+      say({name, "can't be fenced, which " + plan->needs_fence + " needs: " + why, remedy});
+      return false;
+    }
+    plan->warnings.push_back({name, "runs unfenced: " + why, remedy});
+    return true;
+  };
+  bool preload = true;
+  if (program->unfenceable) {
+    if (!unfenced(program->unfenceable->why, program->unfenceable->remedy)) return kCannotRun;
+    // Others start children that can be fenced, so the preload stays.
+    preload = !program->unfenceable->preload_harms;
+  }
+  if (*simulation && program->unsimulable)
+    return refuse(Refusal{kCannotRun, {name, "can't be simulated: " + program->unsimulable->why, program->unsimulable->remedy}});
+  const auto gate = find_gate(own_directory());
+  if (!gate) {
+    if (gate.error().status == kFailed) return refuse(gate.error());
+    if (!unfenced(gate.error().error.what + ' ' + gate.error().error.why, gate.error().error.remedy)) return kCannotRun;
+    preload = false;
+  }
+  if (preload) {
+    // A core that was itself built with a sanitizer asks for its runtime in every program.
+    std::string sanitizer = program->sanitizer;
+    if (sanitizer.empty()) sanitizer = sanitizer_of(gate->substr(0, gate->rfind('/')) + "/libgpufence-core.so");
+    plan->settings.insert(plan->settings.begin(),
+                          {"LD_PRELOAD", preload_value(*gate, sanitizer, environment.get("LD_PRELOAD").value_or(""))});
+  }
+
+  for (const auto& [variable, value] : plan->settings) {
+    if (value)
+      environment.set(variable, *value);
+    else
+      environment.unset(variable);
+  }
+  if (!quiet)
+    for (const Error& warning : plan->warnings) say(warning);
+  if (options.dry_run) {
+    print_plan(*plan, environment, *program);
+    return kDone;
+  }
+  return become(*program, environment);
+}
+
+}  // namespace gpufence::command

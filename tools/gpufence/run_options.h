@@ -1,0 +1,39 @@
+// The options of `gpufence run`, as values. What they mean is plan.h's business.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+#include "policies/error.h"
+
+namespace gpufence::command {
+
+struct RunOptions {
+  std::optional<std::string> devices;
+  std::optional<std::string> numbering;  // "host" or "view"
+  std::string order = "keep";            // "keep", "pci" or "fastest"
+  bool ignore_mask = false;
+  std::optional<std::string> gpu_mem;
+  std::optional<std::string> gpu_mem_per_process;
+  bool report = false;
+  std::optional<std::string> report_file;
+  std::optional<std::string> loudness;  // what GPUFENCE_STDERR becomes: "error" or "info"
+  bool dry_run = false;
+  std::optional<std::string> sim;
+  std::optional<std::string> name;
+  std::vector<std::string> env;  // K=V
+  bool help = false;
+  bool help_all = false;
+  bool version = false;
+  std::vector<std::string> program;  // empty only with one of the three before it
+};
+
+[[nodiscard]] tl::expected<RunOptions, policies::Error> read_run_options(std::span<const std::string> words);
+
+[[nodiscard]] std::string run_help();
+
+}  // namespace gpufence::command

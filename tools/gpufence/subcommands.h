@@ -1,0 +1,19 @@
+// One function a subcommand: words after its name → exit status.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "tools/gpufence/environment.h"
+
+namespace gpufence::command {
+
+int run(std::span<const std::string> words, const Environment& environment);
+int devices(std::span<const std::string> words, const Environment& environment);
+
+// What `-V`, `gpufence` alone and `--help-all` print, for the subcommands that have them as options too.
+std::string version_text();
+std::string all_help();
+[[nodiscard]] std::string devices_help();
+
+}  // namespace gpufence::command
