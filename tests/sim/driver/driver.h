@@ -1,0 +1,163 @@
+// What the driver knows: devices, contexts, and the gate that every export passes. One Driver a process, made by
+// cuInit and leaked on purpose: programs and the CUDA runtime call the driver from exit handlers, after static
+// destructors (facts of CUDA 13.0: cuLibraryUnload, cuDevicePrimaryCtxRelease).
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "cuda_abi.h"
+#include "handles.h"
+#include "heap.h"
+#include "machine.h"
+#include "occupancy.h"
+
+namespace gpufence::sim {
+
+struct Device;
+
+struct Context {
+  std::atomic<uint32_t> live{0};  // of Handles; a primary context keeps its handle for good
+  std::atomic<bool> active{false};  // false: destroyed, or a primary context that nobody retains
+  Device* device = nullptr;
+  bool primary = false;
+  std::atomic<unsigned> flags{0};
+  unsigned long long id = 0;
+  unsigned api_version = 3020;
+  std::atomic<unsigned> attached{1};  // cuCtxAttach, cuCtxDetach
+  std::atomic<size_t> limits[CU_LIMIT_MAX] = {};
+  std::atomic<int> cache_config{CU_FUNC_CACHE_PREFER_NONE};
+  std::atomic<int> shared_config{CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE};
+  Block* blocks = nullptr;  // its device memory; under the device's lock
+};
+
+struct Stream {
+  std::atomic<uint32_t> live{0};
+  Context* context = nullptr;
+  unsigned flags = 0;
+  int priority = 0;
+  unsigned long long id = 0;
+};
+
+struct Event {
+  std::atomic<uint32_t> live{0};
+  Context* context = nullptr;
+  unsigned flags = 0;
+  std::atomic<uint64_t> recorded_ns{0};  // CLOCK_MONOTONIC; 0: never recorded
+};
+
+struct Device {
+  const Gpu* gpu = nullptr;
+  size_t host_index = 0;
+  int ordinal = -1;  // -1: not visible
+
+  std::mutex lock;  // heaps and the contexts' block lists
+  Heap heap{this};
+  Heap low_heap{this, true};
+  std::atomic<uint64_t> allocations{0};  // counted for fail_alloc_at
+
+  std::mutex primary_lock;
+  Context* primary = nullptr;
+  unsigned primary_refs = 0;
+  std::atomic<unsigned> primary_flags{0};
+};
+
+// Page-locked host memory: allocated here, or the program's own and registered.
+struct HostRange {
+  size_t bytes;
+  unsigned flags;
+  bool registered;
+  Context* context;
+};
+
+struct Driver {
+  explicit Driver(const Machine& m) : machine(m), occupancy(m) {}
+  const Machine& machine;
+  Occupancy occupancy;
+  std::vector<Device*> host;     // by host index
+  std::vector<Device*> visible;  // by ordinal
+  Handles<Context> contexts;
+  Handles<Stream> streams;
+  Handles<Event> events;
+  std::mutex host_lock;
+  std::map<uintptr_t, HostRange> host_ranges;
+  std::atomic<unsigned long long> next_id{1};  // contexts, streams
+
+  Device* device(CUdevice ordinal) const {
+    return ordinal >= 0 && static_cast<size_t>(ordinal) < visible.size() ? visible[static_cast<size_t>(ordinal)]
+                                                                        : nullptr;
+  }
+};
+
+// The driver of this process; only after ready() said yes.
+Driver& driver();
+// False before cuInit succeeded, and in a child forked after it did.
+bool ready();
+CUresult initialise();
+
+// The context on top of the calling thread's stack, or nullptr.
+Context* current_context();
+
+enum class Kind { device, managed, below_4gib };
+// In context.cpp: contexts; nullptr out of memory.
+Context* activate(Device& device, Context* again, unsigned flags, unsigned api_version);
+void deactivate(Context& context);  // its memory, streams and events go
+// In memory.cpp.
+// What an address is to CUDA, copied under the locks.
+struct Found {
+  Device* device = nullptr;
+  uintptr_t base = 0;
+  uint64_t bytes = 0;
+  uint64_t id = 0;
+  bool managed = false;
+  Context* context = nullptr;
+  bool host = false;
+  bool registered = false;
+  unsigned host_flags = 0;
+};
+bool find(uintptr_t address, Found& found);
+CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);
+void free_all(Context& context);
+void free_host_of(Context& context);
+void destroy_streams_of(Context& context);
+// In stream.cpp: a created stream, or one of the three default handles.
+bool stream_valid(CUstream stream);
+
+// ---- The gate ----
+// Each export is one of these round its body. They answer what every CUDA call answers when there is no driver,
+// no context, or a destroyed one, and write the call down if GPUFENCE_SIM_CALLS asks for it.
+
+extern constinit std::atomic<int> recording;  // 0 not yet looked up, 1 off, 2 on
+void write_call(const char* name, CUresult result);
+// For exports without behaviour: records, says GF601 once a function, answers CUDA_ERROR_NOT_SUPPORTED. An int,
+// because defaults.cpp can't see cuda.h.
+int unsupported(const char* name, std::atomic<bool>& said);
+
+inline CUresult recorded(const char* name, CUresult result) {
+  if (__builtin_expect(recording.load(std::memory_order_relaxed) != 1, 0)) write_call(name, result);
+  return result;
+}
+
+template <class Body>
+CUresult always(const char* name, Body&& body) {
+  return recorded(name, body());
+}
+
+template <class Body>
+CUresult initialised(const char* name, Body&& body) {
+  return recorded(name, ready() ? body() : CUDA_ERROR_NOT_INITIALIZED);
+}
+
+template <class Body>
+CUresult in_context(const char* name, Body&& body) {
+  if (!ready()) return recorded(name, CUDA_ERROR_NOT_INITIALIZED);
+  Context* context = current_context();
+  if (context == nullptr) return recorded(name, CUDA_ERROR_INVALID_CONTEXT);
+  if (!context->active.load(std::memory_order_acquire)) return recorded(name, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  return recorded(name, body(*context));
+}
+
+}  // namespace gpufence::sim

@@ -1,0 +1,88 @@
+// Entry points by name and version, and the table of our own that cuGetExportTable knows. NVIDIA's export tables
+// are not here: for their ids the answer is CUDA_ERROR_NOT_FOUND, which is the truth.
+#include <cstring>
+
+#include "driver.h"
+#include "exports.h"
+#include "truth.h"
+
+using namespace gpufence::sim;
+
+namespace {
+
+CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t flags,
+                      CUdriverProcAddressQueryResult* status) {
+  if (symbol == nullptr || out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) return CUDA_ERROR_INVALID_VALUE;
+  *out = nullptr;
+  const Lookup found = look_up_export(symbol, version, this_machine().driver_version,
+                                      flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
+  if (status != nullptr)
+    *status = found.address != nullptr ? CU_GET_PROC_ADDRESS_SUCCESS
+              : found.name_known       ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                       : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  if (found.address == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *out = found.address;
+  return CUDA_SUCCESS;
+}
+
+Device* visible(int ordinal) { return ready() ? driver().device(ordinal) : nullptr; }
+
+constinit const TruthTable kTruth = {
+    sizeof(TruthTable),
+    [] { return this_machine().driver_version; },
+    [] { return ready() ? static_cast<int>(driver().visible.size()) : -1; },
+    [](int ordinal, unsigned char out[16]) {
+      const Device* device = visible(ordinal);
+      if (device == nullptr) return -1;
+      memcpy(out, device->gpu->uuid.data(), 16);
+      return 0;
+    },
+    [](int ordinal, int* domain, int* bus, int* slot) {
+      const Device* device = visible(ordinal);
+      if (device == nullptr) return -1;
+      *domain = static_cast<int>(device->gpu->pci_domain);
+      *bus = static_cast<int>(device->gpu->pci_bus);
+      *slot = static_cast<int>(device->gpu->pci_device);
+      return 0;
+    },
+};
+
+}  // namespace
+
+CUresult cuGetProcAddress(const char* symbol, void** out, int version, cuuint64_t flags) {
+  return always(__func__, [&] { return proc_address(symbol, out, version, flags, nullptr); });
+}
+
+CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult* status) {
+  return always(__func__, [&] { return proc_address(symbol, out, version, flags, status); });
+}
+
+CUresult cuGetExportTable(const void** out, const CUuuid* id) {
+  return always(__func__, [&] {
+    if (out == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (memcmp(id->bytes, kTruthTableId, sizeof id->bytes) != 0) return CUDA_ERROR_NOT_FOUND;
+    *out = &kTruth;
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* out) {
+  return initialised(__func__, [&] {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = CU_MODULE_LAZY_LOADING;
+    return CUDA_SUCCESS;
+  });
+}
+
+// ---- Profiler control: there is no profiler, which is no error ----
+
+#include <cudaProfiler.h>
+[[gnu::visibility("default")]] CUresult cuProfilerStart() {
+  return in_context(__func__, [](Context&) { return CUDA_SUCCESS; });
+}
+
+[[gnu::visibility("default")]] CUresult cuProfilerStop() {
+  return in_context(__func__, [](Context&) { return CUDA_SUCCESS; });
+}

@@ -1,0 +1,41 @@
+// Without cuda.h, like defaults.cpp: here every export is an address and nothing else.
+#include "exports.h"
+
+#include <cstring>
+
+#define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) extern "C" int exported();
+#include "driver_exports.inc"
+
+namespace gpufence::sim {
+namespace {
+
+struct Export {
+  int (*address)();
+  const char* name;
+  int version;
+  bool per_thread;
+};
+
+constinit const Export kExports[] = {
+#define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) {&exported, #name, version, per_thread != 0},
+#include "driver_exports.inc"
+};
+
+}  // namespace
+
+Lookup look_up_export(const char* name, int version, int driver_version, bool per_thread) {
+  const Export *best = nullptr, *best_twin = nullptr;
+  bool known = false;
+  for (const Export& e : kExports) {
+    if (strcmp(e.name, name) != 0) continue;
+    known = true;
+    if (e.version > version || e.version > driver_version) continue;
+    const Export*& slot = e.per_thread ? best_twin : best;
+    if (slot == nullptr || e.version > slot->version) slot = &e;
+  }
+  // A twin as new as the plain one, else the plain one: flags 2 never gives an older ABI.
+  if (per_thread && best_twin != nullptr) best = best_twin;
+  return {best == nullptr ? nullptr : reinterpret_cast<void*>(best->address), known};
+}
+
+}  // namespace gpufence::sim

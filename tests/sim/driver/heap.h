@@ -1,0 +1,91 @@
+// The memory of one simulated GPU in one process: host memory, reserved lazily, at addresses that belong to this
+// GPU alone. Pure allocation: it knows neither contexts nor totals nor other processes (occupancy.h counts), and
+// it is not thread-safe (the device's lock is held around it). Allocation, free and look-up by any interior
+// address take constant time however many blocks live. Its bookkeeping lies outside the memory it hands out.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+namespace gpufence::sim {
+
+struct Context;
+
+struct Block {
+  uintptr_t address = 0;
+  uint64_t bytes = 0;     // as asked for
+  uint64_t granules = 0;  // as taken
+  uint64_t dirty = 0;     // of a free block: granules that may hold pages of the host's memory
+  bool live = false;
+  bool managed = false;
+  uint64_t id = 0;            // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  Context* context = nullptr;  // whose it is; set, with the links below, by the driver
+  Block* context_next = nullptr;
+  Block* context_prev = nullptr;
+  // Neighbours in address order, and in the list of free blocks of one size class.
+  Block* above = nullptr;
+  Block* below = nullptr;
+  Block* free_next = nullptr;
+  Block* free_prev = nullptr;
+  uint32_t range = 0;
+};
+
+class Heap {
+ public:
+  static constexpr uint64_t kGranule = 512;  // bytes; CUDA promises 256
+
+  // owner: what owner_of() answers for addresses of this heap. below_4gib: for CUDA's first ABI, whose device
+  // pointers have 32 bits.
+  explicit Heap(void* owner, bool below_4gib = false) : owner_(owner), below_4gib_(below_4gib) {}
+  Heap(const Heap&) = delete;
+
+  // The first allocation reserves `room` bytes of addresses; more only when fragmentation or need asks for it.
+  // nullptr: the host has no addresses left.
+  Block* allocate(uint64_t bytes, uint64_t room);
+  void free(Block* block);
+  Block* at(uintptr_t address);          // the live block that starts there
+  Block* containing(uintptr_t address);  // the live block that covers it
+
+ private:
+  // One mapping. `starts` has a bit for each granule where a block starts, under five levels of summary, so that
+  // the start at or below an address is found in a few words.
+  struct Range {
+    uintptr_t base;
+    uint64_t granules;
+    Block** blocks;  // by start granule
+    std::vector<uint64_t*> starts;
+  };
+
+  bool add_range(uint64_t bytes);
+  void mark(Range& range, uint64_t granule, Block* block);
+  void unmark(Range& range, uint64_t granule);
+  Block* start_at_or_below(Range& range, uint64_t granule);
+  Range* range_of(uintptr_t address);
+  Block* take_block();
+  void put_free(Block* block);
+  void take_free(Block* block);
+  Block* find_free(uint64_t granules);
+  void give_pages_back(Block* block);
+
+  static constexpr int kSplit = 16;  // size classes a power of two
+  static constexpr int kClasses = 64 * kSplit;
+
+  void* owner_;
+  bool below_4gib_;
+  std::vector<Range> ranges_;
+  std::deque<Block> storage_;
+  Block* spare_ = nullptr;
+  Block* classes_[kClasses] = {};
+  uint64_t nonempty_[kClasses / 64] = {};
+  uint64_t next_id_ = 1;
+};
+
+// The owner of the heap that has this address, nullptr if none has. Takes no lock.
+void* owner_of(uintptr_t address);
+
+// Host memory that costs nothing until it is touched, and that no child of fork inherits; nullptr if there are
+// no addresses. `below_4gib` as above.
+void* reserve_lazily(uint64_t bytes, bool below_4gib);
+
+}  // namespace gpufence::sim

@@ -1,0 +1,13 @@
+// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the driver reads them at cuInit (NVIDIA's programming guide,
+// "CUDA Environment Variables"): pure, from text to host indices.
+#pragma once
+#include <vector>
+
+#include "machine.h"
+
+namespace gpufence::sim {
+
+// Host indices by ordinal. mask: nullptr if unset; order: nullptr if unset.
+std::vector<size_t> visible_gpus(const Machine& machine, const char* mask, const char* order);
+
+}  // namespace gpufence::sim

@@ -1,0 +1,62 @@
+// The description of a set of simulated GPUs, as a value. The driver, NVML and tools that explain a machine all
+// read it from GPUFENCE_SIM with the same function, so that they agree on UUIDs, PCI ids and order.
+// It describes; what is in use at the moment is occupancy.h's affair.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tl/expected.hpp>
+
+namespace gpufence::sim {
+
+using Uuid = std::array<unsigned char, 16>;
+
+struct Gpu {
+  std::string name;
+  uint64_t memory_bytes = 0;
+  int cc_major = 0;  // compute capability
+  int cc_minor = 0;
+  int multiprocessors = 0;
+  Uuid uuid{};
+  unsigned pci_domain = 0;
+  unsigned pci_bus = 0;
+  unsigned pci_device = 0;
+  int numa_node = 0;
+  uint64_t context_bytes = 0;  // what one context costs on this GPU
+  int fastest_rank = -1;       // place in CUDA's default order, 0 first; -1: from capability and size
+  uint64_t fail_alloc_at = 0;  // fault: the n-th allocation of a process answers out of memory; 0: none
+};
+
+struct Machine {
+  std::vector<Gpu> gpus;       // in PCI order: the index is the host index, which NVML counts by
+  int driver_version = 13000;  // as cuDriverGetVersion tells it
+  std::string key;             // 16 hex digits over the whole description: equal machines are one machine
+};
+
+inline constexpr size_t kMaxGpus = 64;
+
+// What GPUFENCE_SIM says: "4", "4x80GiB" (or "4×80GiB"), "8xh100", "h100", or the path of a TOML file.
+// An error reads "why; what to do".
+tl::expected<Machine, std::string> read_machine(std::string_view spec);
+
+// The machine that GPUFENCE_SIM describes; without GPUs when it is unset, empty or wrong. Wrong is said once on
+// stderr. Reads the environment at the first call and keeps the answer for the life of the process.
+const Machine& this_machine();
+
+// Host indices in CUDA's default order (CUDA_DEVICE_ORDER=FASTEST_FIRST).
+std::vector<int> fastest_first(const Machine& machine);
+
+std::string uuid_text(const Uuid& uuid);  // "GPU-51301c2f-…", as NVML prints it
+std::string pci_text(const Gpu& gpu);     // "0000:81:00.0"
+
+// For machine_file.cpp: the parts that a TOML file shares with the short forms.
+tl::expected<uint64_t, std::string> read_size(std::string_view text);  // "80GiB" → bytes
+bool apply_model(Gpu& gpu, std::string_view model);                    // "h100"; false: no such model
+std::string model_names();
+void complete(Machine& machine);  // fills PCI ids, NUMA nodes, UUIDs and key where nothing was said
+tl::expected<Machine, std::string> read_machine_file(const std::string& path);
+
+}  // namespace gpufence::sim

@@ -1,0 +1,193 @@
+// Machine files: TOML to Machine. Alone with toml++ because that header takes seconds to compile.
+// Every error names file, line and column; an unknown key is one, so that a typing error is never silent.
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "machine.h"
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+namespace gpufence::sim {
+namespace {
+
+struct Reader {
+  const std::string& path;
+  std::string error;
+
+  // Remembers the first error only; the rest are often its consequences.
+  void fail(const toml::source_region& where, const std::string& why) {
+    if (!error.empty()) return;
+    error = path + ":" + std::to_string(where.begin.line) + ":" + std::to_string(where.begin.column) + ": " + why;
+  }
+  void fail(const toml::node& node, const std::string& why) { fail(node.source(), why); }
+
+  template <class T>
+  bool value(const toml::node& node, const char* key, const char* kind, T& out) {
+    if (auto read = node.value_exact<T>()) {
+      out = *read;
+      return true;
+    }
+    fail(node, std::string(key) + " is not " + kind + "; write it as one");
+    return false;
+  }
+
+  void number(const toml::node& node, const char* key, int64_t least, int64_t most, int64_t& out) {
+    if (!value(node, key, "a whole number", out)) return;
+    if (out < least || out > most)
+      fail(node, std::string(key) + " is out of range; use " + std::to_string(least) + " to " + std::to_string(most));
+  }
+
+  void size(const toml::node& node, const char* key, uint64_t& out) {
+    std::string text;
+    if (!value(node, key, "a size in quotes such as \"80GiB\"", text)) return;
+    if (auto bytes = read_size(text))
+      out = *bytes;
+    else
+      fail(node, bytes.error());
+  }
+
+  void unknown(const toml::key& key, const char* known) {
+    fail(key.source(), "unknown key " + std::string(key.str()) + "; known are " + known);
+  }
+};
+
+constexpr const char* kTopKeys = "version, driver_version, gpu";
+constexpr const char* kGpuKeys =
+    "model, count, name, memory, compute_capability, multiprocessors, uuid, pci, numa, context, fastest_rank, "
+    "fail_alloc_at";
+
+bool parse_uuid(std::string_view text, Uuid& out) {
+  if (text.substr(0, 4) != "GPU-" || text.size() != 40) return false;
+  size_t nibble = 0;
+  for (size_t i = 4; i < text.size(); ++i) {
+    if (i == 12 || i == 17 || i == 22 || i == 27) {
+      if (text[i] != '-') return false;
+      continue;
+    }
+    unsigned digit = 0;
+    auto [rest, error] = std::from_chars(&text[i], &text[i] + 1, digit, 16);
+    if (error != std::errc{} || rest != &text[i] + 1) return false;
+    auto& byte = out[nibble / 2];
+    byte = static_cast<unsigned char>(nibble % 2 == 0 ? digit << 4 : byte | digit);
+    ++nibble;
+  }
+  return nibble == 32 && std::any_of(out.begin(), out.end(), [](unsigned char c) { return c != 0; });
+}
+
+void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
+  Gpu gpu;
+  gpu.numa_node = -1;
+  apply_model(gpu, "sim");
+  int64_t count = 1;
+  bool context_given = false, memory_given = false;
+  if (const toml::node* node = table.get("model")) {
+    std::string model;
+    if (reader.value(*node, "model", "text", model) && !apply_model(gpu, model))
+      reader.fail(*node, "no model \"" + model + "\"; known are " + model_names());
+  }
+  for (const auto& [key, node] : table) {
+    const std::string_view k = key.str();
+    int64_t n = 0;
+    std::string text;
+    if (k == "model") {
+      continue;
+    } else if (k == "count") {
+      reader.number(node, "count", 1, kMaxGpus, count);
+    } else if (k == "name") {
+      reader.value(node, "name", "text", gpu.name);
+    } else if (k == "memory") {
+      reader.size(node, "memory", gpu.memory_bytes);
+      memory_given = true;
+    } else if (k == "context") {
+      reader.size(node, "context", gpu.context_bytes);
+      context_given = true;
+    } else if (k == "compute_capability") {
+      int end = 0;
+      if (reader.value(node, "compute_capability", "text such as \"9.0\"", text) &&
+          (sscanf(text.c_str(), "%2d.%1d%n", &gpu.cc_major, &gpu.cc_minor, &end) != 2 ||
+           static_cast<size_t>(end) != text.size() || gpu.cc_major < 1))
+        reader.fail(node, "\"" + text + "\" is no compute capability; write for example \"9.0\"");
+    } else if (k == "multiprocessors") {
+      reader.number(node, "multiprocessors", 1, 1024, n);
+      gpu.multiprocessors = static_cast<int>(n);
+    } else if (k == "uuid") {
+      if (reader.value(node, "uuid", "text", text) && !parse_uuid(text, gpu.uuid))
+        reader.fail(node, "\"" + text + "\" is no UUID; write GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in hex");
+    } else if (k == "pci") {
+      int end = 0;
+      if (reader.value(node, "pci", "text", text) &&
+          (sscanf(text.c_str(), "%4x:%2x:%2x.0%n", &gpu.pci_domain, &gpu.pci_bus, &gpu.pci_device, &end) != 3 ||
+           static_cast<size_t>(end) != text.size() || gpu.pci_device > 31 || (gpu.pci_bus | gpu.pci_device) == 0))
+        reader.fail(node, "\"" + text + "\" is no PCI id; write for example \"0000:81:00.0\"");
+    } else if (k == "numa") {
+      reader.number(node, "numa", 0, 1023, n);
+      gpu.numa_node = static_cast<int>(n);
+    } else if (k == "fastest_rank") {
+      reader.number(node, "fastest_rank", 0, kMaxGpus, n);
+      gpu.fastest_rank = static_cast<int>(n);
+    } else if (k == "fail_alloc_at") {
+      reader.number(node, "fail_alloc_at", 1, INT64_MAX, n);
+      gpu.fail_alloc_at = static_cast<uint64_t>(n);
+    } else {
+      reader.unknown(key, kGpuKeys);
+    }
+  }
+  if (memory_given && !context_given) gpu.context_bytes = std::min(gpu.context_bytes, gpu.memory_bytes / 16);
+  if (count > 1 && (table.contains("uuid") || table.contains("pci")))
+    reader.fail(table, "count with uuid or pci would make several GPUs the same one; write a [[gpu]] for each");
+  machine.gpus.insert(machine.gpus.end(), static_cast<size_t>(count), gpu);
+}
+
+}  // namespace
+
+tl::expected<Machine, std::string> read_machine_file(const std::string& path) {
+  toml::parse_result parsed = toml::parse_file(path);
+  if (!parsed) {
+    const auto& where = parsed.error().source().begin;
+    if (where.line == 0)
+      return tl::unexpected(path + ": can't be read; name a machine file that exists, or use 4 or 4x80GiB");
+    return tl::unexpected(path + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": " +
+                          std::string(parsed.error().description()) + "; correct the file");
+  }
+  Reader reader{path, {}};
+  Machine machine;
+  for (const auto& [key, node] : parsed.table()) {
+    if (key.str() == "version") {
+      int64_t version = 1;
+      reader.number(node, "version", 1, 1, version);
+    } else if (key.str() == "driver_version") {
+      int64_t version = 0;
+      reader.number(node, "driver_version", 10000, 99990, version);
+      machine.driver_version = static_cast<int>(version);
+    } else if (key.str() == "gpu") {
+      const toml::array* gpus = node.as_array();
+      if (gpus == nullptr || !gpus->is_homogeneous(toml::node_type::table)) {
+        reader.fail(node, "gpu is not a list of tables; write [[gpu]]");
+        continue;
+      }
+      for (const toml::node& gpu : *gpus) read_gpu(reader, *gpu.as_table(), machine);
+    } else {
+      reader.unknown(key, kTopKeys);
+    }
+  }
+  if (!reader.error.empty()) return tl::unexpected(reader.error);
+  if (machine.gpus.empty() || machine.gpus.size() > kMaxGpus)
+    return tl::unexpected(path + ":1:1: " + std::to_string(machine.gpus.size()) + " GPUs; describe 1 to " +
+                          std::to_string(kMaxGpus) + " with [[gpu]]");
+  complete(machine);
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (pci_text(machine.gpus[i]) == pci_text(machine.gpus[j]))
+        return tl::unexpected(path + ":1:1: two GPUs at PCI id " + pci_text(machine.gpus[i]) +
+                              "; give every GPU its own");
+      if (machine.gpus[i].uuid == machine.gpus[j].uuid)
+        return tl::unexpected(path + ":1:1: two GPUs with UUID " + uuid_text(machine.gpus[i].uuid) +
+                              "; give every GPU its own");
+    }
+  }
+  return machine;
+}
+
+}  // namespace gpufence::sim
