@@ -24,7 +24,7 @@ constinit std::atomic<const gpufence_gate*> loaded_gate{nullptr};
 struct Driver {
   void* handle = nullptr;
   std::vector<void*> targets;    // by record; null for runtime hooks
-  RouteTable routes{1024};
+  RouteTable routes{2 * records().size()};  // an address by dlsym and one by cuGetProcAddress each
   std::vector<std::string_view> hooked;  // un-suffixed names of the hooks: what cuGetProcAddress is asked for
   std::string conflict;          // not empty: two hooks at one address
 };

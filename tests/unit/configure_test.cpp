@@ -1,0 +1,67 @@
+// What the environment asks of the core.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "fence.h"
+
+using gpufence::configure;
+using gpufence::Configuration;
+namespace dispatch = gpufence::dispatch;
+
+namespace {
+
+Configuration with(std::map<std::string, std::string> variables) {
+  variables.emplace("GPUFENCE_STDERR", "off");
+  return configure([variables](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional<std::string>(found->second);
+  });
+}
+bool denied(const Configuration& configuration) { return configuration.rules->deny.load() != nullptr; }
+
+}  // namespace
+
+TEST(Configure, NothingAskedForChangesNothing) {
+  const Configuration c = with({});
+  EXPECT_FALSE(c.rules->view);
+  EXPECT_TRUE(c.rules->caps.empty());
+  EXPECT_FALSE(denied(c));
+  EXPECT_EQ(c.rules->needs & dispatch::kMemory, 0u);
+  EXPECT_NE(c.rules->needs & dispatch::kFence, 0u);
+}
+
+TEST(Configure, AViewIsAListOfUuidsAndAnEmptyOneIsNoGpu) {
+  EXPECT_EQ(*with({{"GPUFENCE_VIEW", "GPU-b,GPU-a"}}).rules->view, (std::vector<std::string>{"GPU-b", "GPU-a"}));
+  ASSERT_TRUE(with({{"GPUFENCE_VIEW", ""}}).rules->view);
+  EXPECT_TRUE(with({{"GPUFENCE_VIEW", ""}}).rules->view->empty());
+}
+
+TEST(Configure, ACapBindsTheMemoryHooks) {
+  const Configuration c = with({{"GPUFENCE_GPU_MEM", "1GiB"}});
+  ASSERT_EQ(c.rules->caps.size(), 1u);
+  EXPECT_EQ(c.rules->caps[0].amounts.at(3).resolve(16ull << 30), 1ull << 30);
+  EXPECT_EQ(c.rules->caps[0].rule, "--gpu-mem");
+  EXPECT_NE(c.rules->needs & dispatch::kCap, 0u);
+}
+
+TEST(Configure, ACapThatCanNotBeReadDenies) {
+  EXPECT_TRUE(denied(with({{"GPUFENCE_GPU_MEM", "lots"}})));
+  EXPECT_TRUE(denied(with({{"GPUFENCE_GPU_MEM_PER_PROCESS", "8"}})));
+}
+
+TEST(Configure, OnErrorAllowLetsABadValuePass) {
+  const Configuration c = with({{"GPUFENCE_GPU_MEM", "lots"}, {"GPUFENCE_ON_ERROR", "allow"}});
+  EXPECT_FALSE(denied(c));
+  EXPECT_TRUE(c.rules->caps.empty());
+}
+
+TEST(Configure, OffWantsNothingAtAll) {
+  EXPECT_EQ(with({{"GPUFENCE", "off"}, {"GPUFENCE_GPU_MEM", "1GiB"}}).rules->needs, 0u);
+  EXPECT_EQ(with({{"GPUFENCE_MODE", "off"}}).rules->needs, 0u);
+}
+
+TEST(Configure, AReportNeedsTheCountsOfMemory) {
+  EXPECT_NE(with({{"GPUFENCE_REPORT", "stderr"}}).rules->needs & dispatch::kMemory, 0u);
+  EXPECT_EQ(with({{"GPUFENCE_REPORT_FILE", "/tmp/r.json"}}).reporting.file, "/tmp/r.json");
+}
