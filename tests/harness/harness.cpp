@@ -152,7 +152,7 @@ fs::path Machine::toml() {
     if (!gpu.uuid.empty()) file << "uuid = \"" << gpu.uuid << "\"\n";
     if (!gpu.pci.empty()) file << "pci = \"" << gpu.pci << "\"\n";
     if (!gpu.compute_capability.empty()) file << "compute_capability = \"" << gpu.compute_capability << "\"\n";
-    file << "context = \"" << (gpu.context.value_or(0) >> 20) << "MiB\"\n";
+    if (gpu.context != 0) file << "context = \"" << (gpu.context >> 20) << "MiB\"\n";
     if (gpu.fastest_rank) file << "fastest_rank = " << *gpu.fastest_rank << "\n";
     if (gpu.fail_alloc_at) file << "fail_alloc_at = " << *gpu.fail_alloc_at << "\n";
   }

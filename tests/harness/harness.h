@@ -24,25 +24,25 @@ constexpr uint64_t operator""_GiB(unsigned long long n) { return n << 30; }
 
 // What is empty or zero is left to the simulator, which gives each GPU a UUID and a PCI id of its own.
 struct GpuSpec {
-  std::string name;
+  std::string name{};
   uint64_t memory = 0;  // bytes
-  std::string uuid;
-  std::string pci;
-  std::string compute_capability;
-  std::optional<uint64_t> context;   // bytes that a context costs; 0 unless said, so that tests can count
-  std::optional<int> fastest_rank;   // place in CUDA's default order
-  std::optional<int> fail_alloc_at;  // fault: this allocation of a process answers out of memory
+  std::string uuid{};
+  std::string pci{};
+  std::string compute_capability{};
+  uint64_t context = 0;                // bytes that a context costs
+  std::optional<int> fastest_rank{};   // place in CUDA's default order
+  std::optional<int> fail_alloc_at{};  // fault: this allocation of a process answers out of memory
 };
 
 // How a program is run. The first three are spelled as options of `gpufence run`, and only run() takes them.
 struct With {
-  std::string devices;
-  std::string gpu_mem;
-  std::vector<std::string> options;                  // further options of `gpufence run`
-  std::map<std::string, std::string> env;            // added to a cleaned environment
-  std::vector<std::string> unset;                    // taken out of it
-  std::optional<uid_t> uid;                          // the user the program runs as; needs root
-  bool driver = true;                                // false: a machine without libcuda.so.1
+  std::string devices{};
+  std::string gpu_mem{};
+  std::vector<std::string> options{};        // further options of `gpufence run`
+  std::map<std::string, std::string> env{};  // added to a cleaned environment
+  std::vector<std::string> unset{};          // taken out of it
+  std::optional<uid_t> uid{};                // the user the program runs as; needs root
+  bool driver = true;                        // false: a machine without libcuda.so.1
 };
 
 // A call that reached the simulated driver, by exported name.

@@ -7,7 +7,8 @@
 int main(int argc, char** argv) {
   const int wanted = argc > 1 ? std::atoi(argv[1]) : 0;
   std::printf("cudaSetDevice(%d): %s\n", wanted, cudaGetErrorName(cudaSetDevice(wanted)));
-  std::printf("last error: %s, then %s\n", cudaGetErrorName(cudaGetLastError()), cudaGetErrorName(cudaGetLastError()));
+  const cudaError_t last = cudaGetLastError();
+  std::printf("last error: %s, then %s\n", cudaGetErrorName(last), cudaGetErrorName(cudaGetLastError()));
   int current = -1;
   const cudaError_t got = cudaGetDevice(&current);
   std::printf("cudaGetDevice: %s %d\n", cudaGetErrorName(got), current);
