@@ -1,6 +1,6 @@
-// Runs programs on a simulated machine. The child's environment is built anew: whatever CUDA_*, GPUFENCE_*, LD_* or
-// scheduler variables the tests themselves run under must not reach the program. Output goes to files, not pipes:
-// no program can then block on a reader, and a killed one leaves what it said.
+// Runs programs on a simulated machine. The child's environment is built anew: whatever CUDA_*, GPUFENCE_*,
+// LD_* or scheduler variables the tests themselves run under must not reach the program. Output goes to
+// files, not pipes: no program can then block on a reader, and a killed one leaves what it said.
 #include "harness.h"
 
 #include <fcntl.h>
@@ -30,8 +30,9 @@ constexpr int kPatienceSeconds = 120;
 }
 
 bool belongs_to_the_tests(std::string_view entry) {
-  for (std::string_view prefix : {"CUDA_", "GPUFENCE_", "LD_", "SLURM_", "OMPI_", "MPI_", "LOCAL_RANK", "XDG_",
-                                  "NVIDIA_", "ASAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS", "NO_COLOR"}) {
+  for (std::string_view prefix :
+       {"CUDA_", "GPUFENCE_", "LD_", "SLURM_", "OMPI_", "MPI_", "LOCAL_RANK", "XDG_", "NVIDIA_",
+        "ASAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS", "NO_COLOR"}) {
     if (entry.substr(0, prefix.size()) == prefix) return true;
   }
   return false;
@@ -58,9 +59,15 @@ void pause_briefly() {
 
 }  // namespace
 
-std::string probe(std::string_view name) { return std::string(GPUFENCE_PROBE_DIR "/").append(name); }
-std::string gpufence_command() { return GPUFENCE_COMMAND; }
-std::string simulator(std::string_view library) { return std::string(GPUFENCE_SIM_LIBRARIES "/").append(library); }
+std::string probe(std::string_view name) {
+  return std::string(GPUFENCE_PROBE_DIR "/").append(name);
+}
+std::string gpufence_command() {
+  return GPUFENCE_COMMAND;
+}
+std::string simulator(std::string_view library) {
+  return std::string(GPUFENCE_SIM_LIBRARIES "/").append(library);
+}
 
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -100,10 +107,13 @@ bool Process::says(std::string_view text) {
 }
 
 void Process::send(std::string_view text) {
-  if (write(input_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) fail("writing to a program");
+  if (write(input_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    fail("writing to a program");
 }
 
-void Process::signal(int number) { kill(pid_, number); }
+void Process::signal(int number) {
+  kill(pid_, number);
+}
 
 Result Process::wait() {
   close(std::exchange(input_, -1));
@@ -138,7 +148,9 @@ Machine::~Machine() {
   fs::remove_all(directory_, ignored);
 }
 
-void Machine::add_gpu(const GpuSpec& spec) { gpus_.push_back(spec); }
+void Machine::add_gpu(const GpuSpec& spec) {
+  gpus_.push_back(spec);
+}
 
 fs::path Machine::toml() {
   const fs::path path = directory_ / "machine.toml";
@@ -151,7 +163,8 @@ fs::path Machine::toml() {
     if (gpu.memory != 0) file << "memory = \"" << (gpu.memory >> 20) << "MiB\"\n";
     if (!gpu.uuid.empty()) file << "uuid = \"" << gpu.uuid << "\"\n";
     if (!gpu.pci.empty()) file << "pci = \"" << gpu.pci << "\"\n";
-    if (!gpu.compute_capability.empty()) file << "compute_capability = \"" << gpu.compute_capability << "\"\n";
+    if (!gpu.compute_capability.empty())
+      file << "compute_capability = \"" << gpu.compute_capability << "\"\n";
     if (gpu.context != 0) file << "context = \"" << (gpu.context >> 20) << "MiB\"\n";
     if (gpu.fastest_rank) file << "fastest_rank = " << *gpu.fastest_rank << "\n";
     if (gpu.fail_alloc_at) file << "fail_alloc_at = " << *gpu.fail_alloc_at << "\n";
@@ -161,10 +174,8 @@ fs::path Machine::toml() {
 
 std::vector<std::string> Machine::environment(const With& with, const fs::path& calls, bool simulated) {
   std::map<std::string, std::string> set = {
-      {"GPUFENCE_SIM_DIR", directory_ / "shared"},
-      {"GPUFENCE_SIM_CALLS", calls},
-      {"GPUFENCE_LEDGER_DIR", directory_ / "ledger"},
-      {"XDG_STATE_HOME", directory_ / "state"},
+      {"GPUFENCE_SIM_DIR", directory_ / "shared"},    {"GPUFENCE_SIM_CALLS", calls},
+      {"GPUFENCE_LEDGER_DIR", directory_ / "ledger"}, {"XDG_STATE_HOME", directory_ / "state"},
       {"XDG_CONFIG_HOME", directory_ / "config"},
   };
   if (!with.driver) {
@@ -173,7 +184,8 @@ std::vector<std::string> Machine::environment(const With& with, const fs::path& 
     set["GPUFENCE_SIM"] = toml();
     set["LD_LIBRARY_PATH"] = GPUFENCE_SIM_LIBRARIES;
   }
-  // Instrumented libraries in plain programs: the sanitizer's runtime has to be there first. Both leak on purpose.
+  // Instrumented libraries in plain programs: the sanitizer's runtime has to be there first. Both leak on
+  // purpose.
   if (const std::string_view asan = GPUFENCE_LIBASAN; !asan.empty()) {
     set["LD_PRELOAD"] = asan;
     set["ASAN_OPTIONS"] = "detect_leaks=0:verify_asan_link_order=0:detect_odr_violation=0";
@@ -230,7 +242,9 @@ std::vector<std::string> Machine::fenced(const std::vector<std::string>& program
   return argv;
 }
 
-Result Machine::run(const std::vector<std::string>& program, const With& with) { return start(program, with).wait(); }
+Result Machine::run(const std::vector<std::string>& program, const With& with) {
+  return start(program, with).wait();
+}
 
 Process Machine::start(const std::vector<std::string>& program, const With& with) {
   return launch(fenced(program, with), with, false);

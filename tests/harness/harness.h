@@ -1,9 +1,10 @@
-// The test machine as a value: describe its GPUs, run programs on it, fenced or not, and look at what they said.
+// The test machine as a value: describe its GPUs, run programs on it, fenced or not, and look at what they
+// said.
 //   Machine m;
 //   m.add_gpu({.name = "H100", .memory = 8_GiB});
 //   Result r = m.run({probe("vectors_shared")}, {.devices = "0", .gpu_mem = "1GiB"});
-// Everything lives in a directory of its own (machine file, shared memory of the GPUs, state, journal) that goes
-// with the value, so that tests run side by side. Nothing here knows what the fence is made of.
+// Everything lives in a directory of its own (machine file, shared memory of the GPUs, state, journal) that
+// goes with the value, so that tests run side by side. Nothing here knows what the fence is made of.
 #pragma once
 #include <sys/types.h>
 
@@ -18,8 +19,12 @@
 namespace gpufence::harness {
 
 inline namespace literals {
-constexpr uint64_t operator""_MiB(unsigned long long n) { return n << 20; }
-constexpr uint64_t operator""_GiB(unsigned long long n) { return n << 30; }
+constexpr uint64_t operator""_MiB(unsigned long long n) {
+  return n << 20;
+}
+constexpr uint64_t operator""_GiB(unsigned long long n) {
+  return n << 30;
+}
 }  // namespace literals
 
 // What is empty or zero is left to the simulator, which gives each GPU a UUID and a PCI id of its own.
@@ -54,7 +59,7 @@ struct Call {
 };
 
 struct Result {
-  int exit = -1;    // exit status; -1 if a signal ended it
+  int exit = -1;  // exit status; -1 if a signal ended it
   int signal = 0;
   std::string out;
   std::string err;

@@ -1,5 +1,5 @@
-// Forks a child that uses CUDA. "before": the parent has made no CUDA call yet, which works; "after": it has, which
-// CUDA does not support and answers with an error. Usage: forks before|after
+// Forks a child that uses CUDA. "before": the parent has made no CUDA call yet, which works; "after": it has,
+// which CUDA does not support and answers with an error. Usage: forks before|after
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Every way in which device memory comes back, with what cuMemGetInfo shows at each step: free, context destroy,
-// primary reset, last release; by cuMemAlloc, its version 1, pitch and managed.
+// Every way in which device memory comes back, with what cuMemGetInfo shows at each step: free, context
+// destroy, primary reset, last release; by cuMemAlloc, its version 1, pitch and managed.
 #include <dlfcn.h>
 
 #include "check.h"
@@ -14,7 +14,9 @@ static size_t used() {
   return (total - free) / kMiB;
 }
 
-static void step(const char* what) { std::printf("%s: %zu MiB used\n", what, used()); }
+static void step(const char* what) {
+  std::printf("%s: %zu MiB used\n", what, used());
+}
 
 int main() {
   CHECK(cuInit(0));

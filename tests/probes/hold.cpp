@@ -14,7 +14,8 @@ int main(int argc, char** argv) {
   const CUresult got = cuMemAlloc(&memory, std::strtoull(argv[2], nullptr, 10) * kMiB);
   size_t free = 0, total = 0;
   CHECK(cuMemGetInfo(&free, &total));
-  std::printf("%s: free %zu of %zu MiB\n", got == CUDA_SUCCESS ? "held" : name_of(got), free / kMiB, total / kMiB);
+  std::printf("%s: free %zu of %zu MiB\n", got == CUDA_SUCCESS ? "held" : name_of(got), free / kMiB,
+              total / kMiB);
   std::fflush(stdout);
   char byte;
   while (read(STDIN_FILENO, &byte, 1) > 0) {

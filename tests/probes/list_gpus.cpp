@@ -1,5 +1,5 @@
-// Lists what the driver shows, by ordinal. With an argument it first sets CUDA_VISIBLE_DEVICES to it, as scripts do
-// in their first lines; with two, CUDA_DEVICE_ORDER to the second.
+// Lists what the driver shows, by ordinal. With an argument it first sets CUDA_VISIBLE_DEVICES to it, as
+// scripts do in their first lines; with two, CUDA_DEVICE_ORDER to the second.
 #include "check.h"
 
 int main(int argc, char** argv) {

@@ -1,5 +1,6 @@
-// Asks whether CUDA is there without naming a library, as portable programs do before they use it: RTLD_DEFAULT,
-// RTLD_NEXT and a weak reference. With arguments it first opens the driver. Usage: looks_up [LIBRARY local|global]
+// Asks whether CUDA is there without naming a library, as portable programs do before they use it:
+// RTLD_DEFAULT, RTLD_NEXT and a weak reference. With arguments it first opens the driver. Usage: looks_up
+// [LIBRARY local|global]
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -8,7 +9,8 @@
 extern "C" __attribute__((weak)) int cuInit(unsigned int);
 
 int main(int argc, char** argv) {
-  if (argc > 2 && dlopen(argv[1], RTLD_NOW | (std::strcmp(argv[2], "global") == 0 ? RTLD_GLOBAL : RTLD_LOCAL)) == nullptr) {
+  if (argc > 2 && dlopen(argv[1], RTLD_NOW | (std::strcmp(argv[2], "global") == 0 ? RTLD_GLOBAL
+                                                                                  : RTLD_LOCAL)) == nullptr) {
     std::printf("%s\n", dlerror());
     return 1;
   }

@@ -1,8 +1,11 @@
-// Uses the driver wrongly in every way that a library in between must survive and pass on: no cuInit, no context,
-// null out-parameters, pointers that nobody gave out, memory freed twice. Prints what the driver answers.
+// Uses the driver wrongly in every way that a library in between must survive and pass on: no cuInit, no
+// context, null out-parameters, pointers that nobody gave out, memory freed twice. Prints what the driver
+// answers.
 #include "check.h"
 
-static void tell(const char* call, CUresult result) { std::printf("%s: %s\n", call, name_of(result)); }
+static void tell(const char* call, CUresult result) {
+  std::printf("%s: %s\n", call, name_of(result));
+}
 #define TELL(call) tell(#call, call)
 
 int main() {

@@ -1,5 +1,6 @@
 // Opens the driver itself, as frameworks do, and takes memory step by step until it is refused.
-// Usage: opens LIBRARY local|global [names|procaddress]: entry points by dlsym, or all through cuGetProcAddress_v2.
+// Usage: opens LIBRARY local|global [names|procaddress]: entry points by dlsym, or all through
+// cuGetProcAddress_v2.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
@@ -11,7 +12,8 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  void* library = dlopen(argv[1], RTLD_NOW | (std::strcmp(argv[2], "global") == 0 ? RTLD_GLOBAL : RTLD_LOCAL));
+  void* library =
+      dlopen(argv[1], RTLD_NOW | (std::strcmp(argv[2], "global") == 0 ? RTLD_GLOBAL : RTLD_LOCAL));
   if (library == nullptr) {
     std::printf("%s\n", dlerror());
     return 1;
@@ -25,12 +27,14 @@ int main(int argc, char** argv) {
     return get(name, &found, version, CU_GET_PROC_ADDRESS_DEFAULT, &status) == CUDA_SUCCESS ? found : nullptr;
   };
   const auto init = reinterpret_cast<PFN_cuInit_v2000>(find("cuInit", 2000, "cuInit"));
-  const auto count = reinterpret_cast<PFN_cuDeviceGetCount_v2000>(find("cuDeviceGetCount", 2000, "cuDeviceGetCount"));
-  const auto pci_id =
-      reinterpret_cast<PFN_cuDeviceGetPCIBusId_v4010>(find("cuDeviceGetPCIBusId", 4010, "cuDeviceGetPCIBusId"));
+  const auto count =
+      reinterpret_cast<PFN_cuDeviceGetCount_v2000>(find("cuDeviceGetCount", 2000, "cuDeviceGetCount"));
+  const auto pci_id = reinterpret_cast<PFN_cuDeviceGetPCIBusId_v4010>(
+      find("cuDeviceGetPCIBusId", 4010, "cuDeviceGetPCIBusId"));
   const auto retain = reinterpret_cast<PFN_cuDevicePrimaryCtxRetain_v7000>(
       find("cuDevicePrimaryCtxRetain", 7000, "cuDevicePrimaryCtxRetain"));
-  const auto set_current = reinterpret_cast<PFN_cuCtxSetCurrent_v4000>(find("cuCtxSetCurrent", 4000, "cuCtxSetCurrent"));
+  const auto set_current =
+      reinterpret_cast<PFN_cuCtxSetCurrent_v4000>(find("cuCtxSetCurrent", 4000, "cuCtxSetCurrent"));
   const auto allocate = reinterpret_cast<PFN_cuMemAlloc_v3020>(find("cuMemAlloc", 3020, "cuMemAlloc_v2"));
   if (!init || !count || !pci_id || !retain || !set_current || !allocate) {
     std::printf("an entry point is missing\n");

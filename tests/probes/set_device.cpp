@@ -1,4 +1,5 @@
-// Chooses a device by a number from the command line, as programs with hard-coded ordinals do. Usage: set_device N
+// Chooses a device by a number from the command line, as programs with hard-coded ordinals do. Usage:
+// set_device N
 #include <cuda_runtime_api.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// What a program is told about memory, by every interface that tells it, before and after it takes some on CUDA 0.
-// Usage: told MIB
+// What a program is told about memory, by every interface that tells it, before and after it takes some on
+// CUDA 0. Usage: told MIB
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 

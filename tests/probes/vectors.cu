@@ -1,6 +1,6 @@
-// An ordinary CUDA program: lists its GPUs, sends a vector to each and checks what comes back, then takes memory on
-// CUDA 0 step by step until CUDA refuses (or until the optional limit in MiB), gives it back and takes some again.
-// It knows nothing of any fence. Usage: vectors [LIMIT_MIB]
+// An ordinary CUDA program: lists its GPUs, sends a vector to each and checks what comes back, then takes
+// memory on CUDA 0 step by step until CUDA refuses (or until the optional limit in MiB), gives it back and
+// takes some again. It knows nothing of any fence. Usage: vectors [LIMIT_MIB]
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -22,10 +22,11 @@ static void introduce(int ordinal) {
   cudaDeviceProp p;
   CHECK(cudaGetDeviceProperties(&p, ordinal));
   const auto* u = reinterpret_cast<const unsigned char*>(p.uuid.bytes);
-  std::printf("CUDA %d: %s, GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x, "
-              "%04x:%02x:%02x.0, %zu MiB\n",
-              ordinal, p.name, u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-              u[14], u[15], p.pciDomainID, p.pciBusID, p.pciDeviceID, p.totalGlobalMem / kMiB);
+  std::printf(
+      "CUDA %d: %s, GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x, "
+      "%04x:%02x:%02x.0, %zu MiB\n",
+      ordinal, p.name, u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+      u[14], u[15], p.pciDomainID, p.pciBusID, p.pciDeviceID, p.totalGlobalMem / kMiB);
 }
 
 static void there_and_back(int ordinal) {

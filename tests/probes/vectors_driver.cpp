@@ -19,9 +19,10 @@ static void introduce(int ordinal) {
   size_t total = 0;
   CHECK(cuDeviceTotalMem(&total, device));
   const auto* u = reinterpret_cast<const unsigned char*>(uuid.bytes);
-  std::printf("CUDA %d: %s, GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x, %s, %zu MiB\n",
-              ordinal, name, u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-              u[14], u[15], pci, total / kMiB);
+  std::printf(
+      "CUDA %d: %s, GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x, %s, %zu MiB\n",
+      ordinal, name, u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
+      u[14], u[15], pci, total / kMiB);
 }
 
 static void there_and_back(int ordinal) {

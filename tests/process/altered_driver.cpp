@@ -1,5 +1,6 @@
-// A libcuda.so.1 that passes everything on to the simulated one and alters a single answer on the way, as a careless
-// hook would: the runtime has to notice. ALTERED_DRIVER says which, ALTERED_DRIVER_REAL where the true one is.
+// A libcuda.so.1 that passes everything on to the simulated one and alters a single answer on the way, as a
+// careless hook would: the runtime has to notice. ALTERED_DRIVER says which, ALTERED_DRIVER_REAL where the
+// true one is.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -34,8 +35,8 @@ CUresult other_uuid(CUuuid* uuid, CUdevice device) {
 }
 
 CUresult other_bus(int* value, CUdevice_attribute attribute, CUdevice device) {
-  const CUresult result =
-      true_entry<CUresult (*)(int*, CUdevice_attribute, CUdevice)>("cuDeviceGetAttribute")(value, attribute, device);
+  const CUresult result = true_entry<CUresult (*)(int*, CUdevice_attribute, CUdevice)>(
+      "cuDeviceGetAttribute")(value, attribute, device);
   if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) ++*value;
   return result;
 }
@@ -46,7 +47,9 @@ CUresult other_version(int* version) {
   return result;
 }
 
-CUresult no_table(const void**, const CUuuid*) { return CUDA_ERROR_NOT_SUPPORTED; }
+CUresult no_table(const void**, const CUuuid*) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 // Names and totals may be altered: a fence does.
 CUresult half_the_memory(size_t* bytes, CUdevice device) {
@@ -66,7 +69,8 @@ void replace(std::string_view asked, const char* name, std::string_view what, co
 #undef cuGetProcAddress
 extern "C" __attribute__((visibility("default"))) CUresult cuGetProcAddress_v2(
     const char* name, void** out, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
-  const CUresult result = true_entry<GetProcAddress>("cuGetProcAddress_v2")(name, out, version, flags, status);
+  const CUresult result =
+      true_entry<GetProcAddress>("cuGetProcAddress_v2")(name, out, version, flags, status);
   const char* what = getenv("ALTERED_DRIVER");
   if (result != CUDA_SUCCESS || what == nullptr) return result;
   replace(name, "cuDeviceGetCount", what, "count", out, one_gpu_less);

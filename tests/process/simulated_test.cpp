@@ -1,5 +1,5 @@
-// The simulated machine by itself: what unmodified programs see and do on it without any fence. What holds here is
-// what the fenced tests then change.
+// The simulated machine by itself: what unmodified programs see and do on it without any fence. What holds
+// here is what the fenced tests then change.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -45,9 +45,11 @@ TEST_P(EveryWay, SeesAllGpusCopiesRightAndRunsOutOfMemory) {
             "CUDA 1: 4 MiB sent and fetched, right\n"
             "CUDA 2: 4 MiB sent and fetched, right\n"
             "CUDA 3: 4 MiB sent and fetched, right\n"
-            "CUDA 0: held 3840 MiB, then " + std::string(GetParam().out_of_memory) + "\n"
-            "CUDA 0: gave it back and got 256 MiB again\n"
-            "done\n");
+            "CUDA 0: held 3840 MiB, then " +
+                std::string(GetParam().out_of_memory) +
+                "\n"
+                "CUDA 0: gave it back and got 256 MiB again\n"
+                "done\n");
   EXPECT_EQ(r.err, "");
   EXPECT_EQ(r.exit, 0);
 }
@@ -103,14 +105,16 @@ TEST(SimulatedMask, EndsAtTheFirstInvalidEntry) {
   };
   EXPECT_EQ(masked("0,2,-1,1"), "GPUs: 2\nCUDA 0: 0000:01:00.0 Alpha\nCUDA 1: 0000:81:00.0 Gamma\n");
   EXPECT_EQ(masked("1,9,0"), "GPUs: 1\nCUDA 0: 0000:41:00.0 Beta\n");
-  EXPECT_EQ(masked("GPU-2c2c,GPU-0a0a0a0a-1111"), "GPUs: 2\nCUDA 0: 0000:81:00.0 Gamma\nCUDA 1: 0000:01:00.0 Alpha\n");
+  EXPECT_EQ(masked("GPU-2c2c,GPU-0a0a0a0a-1111"),
+            "GPUs: 2\nCUDA 0: 0000:81:00.0 Gamma\nCUDA 1: 0000:01:00.0 Alpha\n");
   EXPECT_EQ(masked(""), "cuInit(0): CUDA_ERROR_NO_DEVICE\n");
   EXPECT_EQ(masked("-1"), "cuInit(0): CUDA_ERROR_NO_DEVICE\n");
 }
 
 TEST(SimulatedMask, IsReadWhenCudaStartsNotBefore) {
   FourGpus m;
-  const Result r = m.run_unfenced({probe("list_gpus"), "3", "PCI_BUS_ID"}, {.env = {{"CUDA_VISIBLE_DEVICES", "0"}}});
+  const Result r =
+      m.run_unfenced({probe("list_gpus"), "3", "PCI_BUS_ID"}, {.env = {{"CUDA_VISIBLE_DEVICES", "0"}}});
   EXPECT_EQ(r.out, "GPUs: 1\nCUDA 0: 0000:c1:00.0 Delta\n");
 }
 
@@ -240,7 +244,8 @@ TEST(SimulatedDriver, IsForkedBeforeItsFirstCallOnly) {
 TEST(SimulatedDriver, IsFoundInEveryWay) {
   FourGpus m;
   const char* expected = "GPUs: 4, CUDA 0 is 0000:01:00.0\nheld 3840 MiB, then result 2\n";
-  for (const std::string& library : {std::string("libcuda.so.1"), std::string("libcuda.so"), simulator("libcuda.so.1")}) {
+  for (const std::string& library :
+       {std::string("libcuda.so.1"), std::string("libcuda.so"), simulator("libcuda.so.1")}) {
     for (const char* scope : {"local", "global"}) {
       for (const char* how : {"names", "procaddress"}) {
         const Result r = m.run_unfenced({probe("opens"), library, scope, how}, kPciOrder);
@@ -294,8 +299,10 @@ TEST(SimulatedRuntime, StartsTheDriverWithVersionInitAndCount) {
     start.push_back(call.name);
     if (call.name == "cuDevicePrimaryCtxRetain") break;
   }
-  const std::vector<std::string> device = {"cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2", "cuDeviceGetUuid"};
-  std::vector<std::string> expected = {"cuDriverGetVersion", "cuInit", "cuModuleGetLoadingMode", "cuDeviceGetCount"};
+  const std::vector<std::string> device = {"cuDeviceGet", "cuDeviceGetName", "cuDeviceTotalMem_v2",
+                                           "cuDeviceGetUuid"};
+  std::vector<std::string> expected = {"cuDriverGetVersion", "cuInit", "cuModuleGetLoadingMode",
+                                       "cuDeviceGetCount"};
   for (int gpu = 0; gpu < 4; ++gpu) expected.insert(expected.end(), device.begin(), device.end());
   expected.insert(expected.end(), {"cuGetExportTable", "cuDevicePrimaryCtxRetain"});
   EXPECT_EQ(start, expected);
@@ -340,9 +347,10 @@ TEST(SimulatedRuntime, SaysOnceThatItCannotLaunchAndGoesOn) {
     const std::string pid = std::to_string(running.pid());
     const Result r = running.wait();
     EXPECT_EQ(r.out, "launch: cudaErrorNotSupported\n");
-    EXPECT_EQ(r.err, "gpufence[" + pid +
-                         "] GF601 warning: the simulator has no kernel launch (__cudaLaunchKernel): it answered "
-                         "cudaErrorNotSupported\n");
+    EXPECT_EQ(r.err,
+              "gpufence[" + pid +
+                  "] GF601 warning: the simulator has no kernel launch (__cudaLaunchKernel): it answered "
+                  "cudaErrorNotSupported\n");
     EXPECT_EQ(r.exit, 0);
   }
 }
@@ -367,15 +375,17 @@ TEST(SimulatedRuntime, SaysInsufficientDriverWhereThereIsNone) {
   FourGpus m;
   for (const char* program : {"vectors_shared", "vectors_static"}) {
     const Result r = m.run_unfenced({probe(program)}, {.driver = false});
-    EXPECT_TRUE(r.says("cudaGetDeviceCount(&count): cudaErrorInsufficientDriver (CUDA driver version is insufficient "
-                       "for CUDA runtime version)"))
+    EXPECT_TRUE(
+        r.says("cudaGetDeviceCount(&count): cudaErrorInsufficientDriver (CUDA driver version is insufficient "
+               "for CUDA runtime version)"))
         << r.out;
   }
   EXPECT_EQ(m.run_unfenced({probe("vectors_driver")}, {.driver = false}).exit, 127);
 }
 
-// NVIDIA's own runtime does not take the simulated driver for a genuine one, and nothing here makes it: it asks for
-// its 440 entry points, then for tables that only NVIDIA's driver has, and answers every call with an error.
+// NVIDIA's own runtime does not take the simulated driver for a genuine one, and nothing here makes it: it
+// asks for its 440 entry points, then for tables that only NVIDIA's driver has, and answers every call with
+// an error.
 TEST(GenuineRuntime, LooksItsEntryPointsUpAndThenRefusesTheSimulatedDriver) {
   FourGpus m;
   const Result r = m.run_unfenced({probe("vectors_genuine")});
@@ -404,10 +414,11 @@ INSTANTIATE_TEST_SUITE_P(SimulatedRuntime, AlteredDriver,
 
 TEST_P(AlteredDriver, IsRefusedForCountUuidPciIdAndVersionOnly) {
   FourGpus m;
-  const Result r = m.run_unfenced({probe("set_device"), "0"},
-                                  {.env = {{"LD_LIBRARY_PATH", std::string(GPUFENCE_ALTERED_DRIVER ":").append(simulator(""))},
-                                           {"ALTERED_DRIVER", GetParam().what},
-                                           {"ALTERED_DRIVER_REAL", simulator("libcuda.so.1")}}});
+  const Result r = m.run_unfenced(
+      {probe("set_device"), "0"},
+      {.env = {{"LD_LIBRARY_PATH", std::string(GPUFENCE_ALTERED_DRIVER ":").append(simulator(""))},
+               {"ALTERED_DRIVER", GetParam().what},
+               {"ALTERED_DRIVER_REAL", simulator("libcuda.so.1")}}});
   EXPECT_EQ(r.out.substr(0, r.out.find('\n') + 1), GetParam().answer) << r.out << r.err;
 }
 

@@ -1,7 +1,7 @@
-// CUDA's two public interfaces as the stand-in runtime sees them: every exported name literally, the versioned and
-// per-thread ones included, which is what __CUDA_API_VERSION_INTERNAL asks the headers for.
-// What the shared library exports is what these headers declare; the static archive hides it, as NVIDIA's does, so
-// that a shared object linked with the archive does not hand its runtime on to others.
+// CUDA's two public interfaces as the stand-in runtime sees them: every exported name literally, the
+// versioned and per-thread ones included, which is what __CUDA_API_VERSION_INTERNAL asks the headers for.
+// What the shared library exports is what these headers declare; the static archive hides it, as NVIDIA's
+// does, so that a shared object linked with the archive does not hand its runtime on to others.
 #pragma once
 
 #if defined(GPUFENCE_SIM_RUNTIME_STATIC)

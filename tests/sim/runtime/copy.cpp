@@ -1,6 +1,6 @@
-// Copies and fills. The kind picks the driver's call as the genuine runtime's does; cudaMemcpyDefault and host to
-// host leave it to the unified call. Each function has a twin for programs compiled with a default stream per
-// thread; both are one body that picks the driver's twin.
+// Copies and fills. The kind picks the driver's call as the genuine runtime's does; cudaMemcpyDefault and
+// host to host leave it to the unified call. Each function has a twin for programs compiled with a default
+// stream per thread; both are one body that picks the driver's twin.
 #include "tests/sim/runtime/runtime.h"
 
 using namespace gpufence::sim::runtime;
@@ -15,9 +15,13 @@ Entry pick(Default stream, Entry legacy, Entry per_thread) {
   return stream == Default::kPerThread ? per_thread : legacy;
 }
 
-CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+CUdeviceptr address(const void* pointer) {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
 
-bool valid(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
+bool valid(cudaMemcpyKind kind) {
+  return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault;
+}
 
 cudaError_t copy(Default stream, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   return in_context([&](const Driver& d) -> cudaError_t {
@@ -29,14 +33,16 @@ cudaError_t copy(Default stream, void* to, const void* from, size_t bytes, cudaM
       case cudaMemcpyDeviceToHost:
         return from_driver(pick(stream, d.cuMemcpyDtoH_v2, d.cuMemcpyDtoH_v2_ptds)(to, address(from), bytes));
       case cudaMemcpyDeviceToDevice:
-        return from_driver(pick(stream, d.cuMemcpyDtoD_v2, d.cuMemcpyDtoD_v2_ptds)(address(to), address(from), bytes));
+        return from_driver(
+            pick(stream, d.cuMemcpyDtoD_v2, d.cuMemcpyDtoD_v2_ptds)(address(to), address(from), bytes));
       default:
         return from_driver(pick(stream, d.cuMemcpy, d.cuMemcpy_ptds)(address(to), address(from), bytes));
     }
   });
 }
 
-cudaError_t copy_async(Default def, void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t copy_async(Default def, void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                       cudaStream_t stream) {
   return in_context([&](const Driver& d) -> cudaError_t {
     if (!valid(kind)) return cudaErrorInvalidMemcpyDirection;
     if (bytes == 0) return cudaSuccess;
@@ -48,10 +54,11 @@ cudaError_t copy_async(Default def, void* to, const void* from, size_t bytes, cu
         return from_driver(
             pick(def, d.cuMemcpyDtoHAsync_v2, d.cuMemcpyDtoHAsync_v2_ptsz)(to, address(from), bytes, stream));
       case cudaMemcpyDeviceToDevice:
-        return from_driver(
-            pick(def, d.cuMemcpyDtoDAsync_v2, d.cuMemcpyDtoDAsync_v2_ptsz)(address(to), address(from), bytes, stream));
+        return from_driver(pick(def, d.cuMemcpyDtoDAsync_v2, d.cuMemcpyDtoDAsync_v2_ptsz)(
+            address(to), address(from), bytes, stream));
       default:
-        return from_driver(pick(def, d.cuMemcpyAsync, d.cuMemcpyAsync_ptsz)(address(to), address(from), bytes, stream));
+        return from_driver(
+            pick(def, d.cuMemcpyAsync, d.cuMemcpyAsync_ptsz)(address(to), address(from), bytes, stream));
     }
   });
 }
@@ -77,8 +84,8 @@ Sides sides(cudaMemcpyKind kind) {
 }
 
 // Which of the two address fields counts follows from the memory type; both are filled.
-cudaError_t describe_2d(CUDA_MEMCPY2D& c, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                        size_t height, cudaMemcpyKind kind) {
+cudaError_t describe_2d(CUDA_MEMCPY2D& c, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                        size_t width, size_t height, cudaMemcpyKind kind) {
   if (!valid(kind)) return cudaErrorInvalidMemcpyDirection;
   if (width > to_pitch || width > from_pitch) return cudaErrorInvalidPitchValue;
   const Sides side = sides(kind);
@@ -96,8 +103,8 @@ cudaError_t describe_2d(CUDA_MEMCPY2D& c, void* to, size_t to_pitch, const void*
   return cudaSuccess;
 }
 
-cudaError_t copy_2d(Default stream, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                    size_t height, cudaMemcpyKind kind) {
+cudaError_t copy_2d(Default stream, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                    size_t width, size_t height, cudaMemcpyKind kind) {
   return in_context([&](const Driver& d) -> cudaError_t {
     CUDA_MEMCPY2D c;
     const cudaError_t fits = describe_2d(c, to, to_pitch, from, from_pitch, width, height, kind);
@@ -106,8 +113,8 @@ cudaError_t copy_2d(Default stream, void* to, size_t to_pitch, const void* from,
   });
 }
 
-cudaError_t copy_2d_async(Default def, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                          size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t copy_2d_async(Default def, void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                          size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   return in_context([&](const Driver& d) -> cudaError_t {
     CUDA_MEMCPY2D c;
     const cudaError_t fits = describe_2d(c, to, to_pitch, from, from_pitch, width, height, kind);
@@ -140,9 +147,12 @@ void describe_linear_3d(DriverCopy& c, const RuntimeCopy& asked, Sides side) {
   c.Depth = asked.extent.depth;
 }
 
-bool empty(const cudaExtent& extent) { return extent.width == 0 || extent.height == 0 || extent.depth == 0; }
+bool empty(const cudaExtent& extent) {
+  return extent.width == 0 || extent.height == 0 || extent.depth == 0;
+}
 
-// With an array on either side widths are elements of a format that only the driver knows; that comes with arrays.
+// With an array on either side widths are elements of a format that only the driver knows; that comes with
+// arrays.
 cudaError_t no_array_copies() {
   static constinit std::atomic<bool> said{false};
   return unsupported("cudaMemcpy3D of arrays", said);
@@ -169,8 +179,10 @@ cudaError_t copy_3d_peer(const cudaMemcpy3DPeerParms* asked, Call call) {
     if (asked->srcArray != nullptr || asked->dstArray != nullptr) return no_array_copies();
     if (const cudaError_t bound = runtime.bind(); bound != cudaSuccess) return bound;
     CUDA_MEMCPY3D_PEER c{};
-    if (const cudaError_t got = runtime.primary(asked->srcDevice, &c.srcContext); got != cudaSuccess) return got;
-    if (const cudaError_t got = runtime.primary(asked->dstDevice, &c.dstContext); got != cudaSuccess) return got;
+    if (const cudaError_t got = runtime.primary(asked->srcDevice, &c.srcContext); got != cudaSuccess)
+      return got;
+    if (const cudaError_t got = runtime.primary(asked->dstDevice, &c.dstContext); got != cudaSuccess)
+      return got;
     if (empty(asked->extent)) return cudaSuccess;
     describe_linear_3d(c, *asked, {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_DEVICE});
     return from_driver(call(runtime.driver(), &c));
@@ -180,23 +192,24 @@ cudaError_t copy_3d_peer(const cudaMemcpy3DPeerParms* asked, Call call) {
 cudaError_t fill(Default stream, void* to, int value, size_t bytes) {
   return in_context([&](const Driver& d) {
     if (bytes == 0) return CUDA_SUCCESS;
-    return pick(stream, d.cuMemsetD8_v2, d.cuMemsetD8_v2_ptds)(address(to), static_cast<unsigned char>(value), bytes);
+    return pick(stream, d.cuMemsetD8_v2, d.cuMemsetD8_v2_ptds)(address(to), static_cast<unsigned char>(value),
+                                                               bytes);
   });
 }
 
 cudaError_t fill_async(Default def, void* to, int value, size_t bytes, cudaStream_t stream) {
   return in_context([&](const Driver& d) {
     if (bytes == 0) return CUDA_SUCCESS;
-    return pick(def, d.cuMemsetD8Async, d.cuMemsetD8Async_ptsz)(address(to), static_cast<unsigned char>(value), bytes,
-                                                                 stream);
+    return pick(def, d.cuMemsetD8Async, d.cuMemsetD8Async_ptsz)(
+        address(to), static_cast<unsigned char>(value), bytes, stream);
   });
 }
 
 cudaError_t fill_2d(Default stream, void* to, size_t pitch, int value, size_t width, size_t height) {
   return in_context([&](const Driver& d) {
     if (width == 0 || height == 0) return CUDA_SUCCESS;
-    return pick(stream, d.cuMemsetD2D8_v2, d.cuMemsetD2D8_v2_ptds)(address(to), pitch,
-                                                                    static_cast<unsigned char>(value), width, height);
+    return pick(stream, d.cuMemsetD2D8_v2, d.cuMemsetD2D8_v2_ptds)(
+        address(to), pitch, static_cast<unsigned char>(value), width, height);
   });
 }
 
@@ -216,7 +229,8 @@ cudaError_t fill_3d(cudaPitchedPtr to, cudaExtent extent, Fill2d fill_slice) {
   if (extent.height == to.ysize) return fill_slice(to.ptr, extent.width, extent.height * extent.depth);
   for (size_t z = 0; z < extent.depth; ++z) {
     void* slice = static_cast<char*>(to.ptr) + z * to.pitch * to.ysize;
-    if (const cudaError_t filled = fill_slice(slice, extent.width, extent.height); filled != cudaSuccess) return filled;
+    if (const cudaError_t filled = fill_slice(slice, extent.width, extent.height); filled != cudaSuccess)
+      return filled;
   }
   return cudaSuccess;
 }
@@ -245,15 +259,17 @@ cudaError_t cudaMemcpy_ptds(void* to, const void* from, size_t bytes, cudaMemcpy
   return copy(Default::kPerThread, to, from, bytes, kind);
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
   return copy_async(Default::kLegacy, to, from, bytes, kind, stream);
 }
-cudaError_t cudaMemcpyAsync_ptsz(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync_ptsz(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                                 cudaStream_t stream) {
   return copy_async(Default::kPerThread, to, from, bytes, kind, stream);
 }
 
-cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
-                         cudaMemcpyKind kind) {
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                         size_t height, cudaMemcpyKind kind) {
   return copy_2d(Default::kLegacy, to, to_pitch, from, from_pitch, width, height, kind);
 }
 cudaError_t cudaMemcpy2D_ptds(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
@@ -265,8 +281,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
                               size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   return copy_2d_async(Default::kLegacy, to, to_pitch, from, from_pitch, width, height, kind, stream);
 }
-cudaError_t cudaMemcpy2DAsync_ptsz(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                   size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpy2DAsync_ptsz(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                                   size_t width, size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
   return copy_2d_async(Default::kPerThread, to, to_pitch, from, from_pitch, width, height, kind, stream);
 }
 
@@ -278,17 +294,21 @@ cudaError_t cudaMemcpy3D_ptds(const cudaMemcpy3DParms* asked) {
 }
 
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* asked, cudaStream_t stream) {
-  return copy_3d(asked, [&](const Driver& d, const CUDA_MEMCPY3D* c) { return d.cuMemcpy3DAsync_v2(c, stream); });
+  return copy_3d(asked,
+                 [&](const Driver& d, const CUDA_MEMCPY3D* c) { return d.cuMemcpy3DAsync_v2(c, stream); });
 }
 cudaError_t cudaMemcpy3DAsync_ptsz(const cudaMemcpy3DParms* asked, cudaStream_t stream) {
-  return copy_3d(asked, [&](const Driver& d, const CUDA_MEMCPY3D* c) { return d.cuMemcpy3DAsync_v2_ptsz(c, stream); });
+  return copy_3d(
+      asked, [&](const Driver& d, const CUDA_MEMCPY3D* c) { return d.cuMemcpy3DAsync_v2_ptsz(c, stream); });
 }
 
 cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms* asked) {
-  return copy_3d_peer(asked, [](const Driver& d, const CUDA_MEMCPY3D_PEER* c) { return d.cuMemcpy3DPeer(c); });
+  return copy_3d_peer(asked,
+                      [](const Driver& d, const CUDA_MEMCPY3D_PEER* c) { return d.cuMemcpy3DPeer(c); });
 }
 cudaError_t cudaMemcpy3DPeer_ptds(const cudaMemcpy3DPeerParms* asked) {
-  return copy_3d_peer(asked, [](const Driver& d, const CUDA_MEMCPY3D_PEER* c) { return d.cuMemcpy3DPeer_ptds(c); });
+  return copy_3d_peer(asked,
+                      [](const Driver& d, const CUDA_MEMCPY3D_PEER* c) { return d.cuMemcpy3DPeer_ptds(c); });
 }
 
 cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms* asked, cudaStream_t stream) {
@@ -296,27 +316,34 @@ cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms* asked, cudaStream
       asked, [&](const Driver& d, const CUDA_MEMCPY3D_PEER* c) { return d.cuMemcpy3DPeerAsync(c, stream); });
 }
 cudaError_t cudaMemcpy3DPeerAsync_ptsz(const cudaMemcpy3DPeerParms* asked, cudaStream_t stream) {
-  return copy_3d_peer(
-      asked, [&](const Driver& d, const CUDA_MEMCPY3D_PEER* c) { return d.cuMemcpy3DPeerAsync_ptsz(c, stream); });
+  return copy_3d_peer(asked, [&](const Driver& d, const CUDA_MEMCPY3D_PEER* c) {
+    return d.cuMemcpy3DPeerAsync_ptsz(c, stream);
+  });
 }
 
 cudaError_t cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes) {
-  return copy_peer(to_device, from_device, [&](const Driver& d, CUcontext to_context, CUcontext from_context) {
-    if (bytes == 0) return CUDA_SUCCESS;
-    return d.cuMemcpyPeer(address(to), to_context, address(from), from_context, bytes);
-  });
+  return copy_peer(to_device, from_device,
+                   [&](const Driver& d, CUcontext to_context, CUcontext from_context) {
+                     if (bytes == 0) return CUDA_SUCCESS;
+                     return d.cuMemcpyPeer(address(to), to_context, address(from), from_context, bytes);
+                   });
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
                                 cudaStream_t stream) {
-  return copy_peer(to_device, from_device, [&](const Driver& d, CUcontext to_context, CUcontext from_context) {
-    if (bytes == 0) return CUDA_SUCCESS;
-    return d.cuMemcpyPeerAsync(address(to), to_context, address(from), from_context, bytes, stream);
-  });
+  return copy_peer(
+      to_device, from_device, [&](const Driver& d, CUcontext to_context, CUcontext from_context) {
+        if (bytes == 0) return CUDA_SUCCESS;
+        return d.cuMemcpyPeerAsync(address(to), to_context, address(from), from_context, bytes, stream);
+      });
 }
 
-cudaError_t cudaMemset(void* to, int value, size_t bytes) { return fill(Default::kLegacy, to, value, bytes); }
-cudaError_t cudaMemset_ptds(void* to, int value, size_t bytes) { return fill(Default::kPerThread, to, value, bytes); }
+cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  return fill(Default::kLegacy, to, value, bytes);
+}
+cudaError_t cudaMemset_ptds(void* to, int value, size_t bytes) {
+  return fill(Default::kPerThread, to, value, bytes);
+}
 
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
   return fill_async(Default::kLegacy, to, value, bytes, stream);
@@ -332,7 +359,8 @@ cudaError_t cudaMemset2D_ptds(void* to, size_t pitch, int value, size_t width, s
   return fill_2d(Default::kPerThread, to, pitch, value, width, height);
 }
 
-cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream) {
   return fill_2d_async(Default::kLegacy, to, pitch, value, width, height, stream);
 }
 cudaError_t cudaMemset2DAsync_ptsz(void* to, size_t pitch, int value, size_t width, size_t height,

@@ -1,5 +1,5 @@
-// The device chapter of the runtime API. Count and properties were cached at the start; ordinals are checked here,
-// so an ordinal that does not exist never reaches the driver.
+// The device chapter of the runtime API. Count and properties were cached at the start; ordinals are checked
+// here, so an ordinal that does not exist never reaches the driver.
 #include "tests/sim/runtime/runtime.h"
 
 #include <string.h>
@@ -18,7 +18,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return started([&](Runtime& runtime) { return runtime.valid(device) ? runtime.use(device) : cudaErrorInvalidDevice; });
+  return started(
+      [&](Runtime& runtime) { return runtime.valid(device) ? runtime.use(device) : cudaErrorInvalidDevice; });
 }
 
 cudaError_t cudaGetDevice(int* device) {
@@ -56,8 +57,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     if (value == nullptr) return cudaErrorInvalidValue;
     if (!runtime.valid(device)) return cudaErrorInvalidDevice;
     // The two enumerations share their numbers.
-    return from_driver(runtime.driver().cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute),
-                                                             runtime.handle(device)));
+    return from_driver(runtime.driver().cuDeviceGetAttribute(
+        value, static_cast<CUdevice_attribute>(attribute), runtime.handle(device)));
   });
 }
 
@@ -80,17 +81,18 @@ cudaError_t cudaDeviceGetByPCIBusId(int* device, const char* id) {
   });
 }
 
-// "Best matches" is not defined by NVIDIA beyond that: the device that meets most of what was asked for, and of
-// equals the first.
+// "Best matches" is not defined by NVIDIA beyond that: the device that meets most of what was asked for, and
+// of equals the first.
 cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* wanted) {
   return started([&](Runtime& runtime) {
     if (device == nullptr || wanted == nullptr) return cudaErrorInvalidValue;
     int best = -1;
     for (int ordinal = 0; ordinal < runtime.count(); ++ordinal) {
       const cudaDeviceProp& has = runtime.properties(ordinal);
-      const bool capable = has.major > wanted->major || (has.major == wanted->major && has.minor >= wanted->minor);
-      const int score = (wanted->name[0] != '\0' && strcmp(has.name, wanted->name) == 0 ? 4 : 0) + (capable ? 2 : 0) +
-                        (has.totalGlobalMem >= wanted->totalGlobalMem ? 1 : 0) +
+      const bool capable =
+          has.major > wanted->major || (has.major == wanted->major && has.minor >= wanted->minor);
+      const int score = (wanted->name[0] != '\0' && strcmp(has.name, wanted->name) == 0 ? 4 : 0) +
+                        (capable ? 2 : 0) + (has.totalGlobalMem >= wanted->totalGlobalMem ? 1 : 0) +
                         (has.multiProcessorCount >= wanted->multiProcessorCount ? 1 : 0);
       if (score > best) {
         best = score;
@@ -119,21 +121,24 @@ cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
   return started([&](Runtime& runtime) -> cudaError_t {
     if (flags == nullptr) return cudaErrorInvalidValue;
     int active = 0;
-    return from_driver(
-        runtime.driver().cuDevicePrimaryCtxGetState(runtime.handle(runtime.current_ordinal()), flags, &active));
+    return from_driver(runtime.driver().cuDevicePrimaryCtxGetState(runtime.handle(runtime.current_ordinal()),
+                                                                   flags, &active));
   });
 }
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
-  return in_context([&](const Driver& driver) { return driver.cuCtxSetLimit(static_cast<CUlimit>(limit), value); });
+  return in_context(
+      [&](const Driver& driver) { return driver.cuCtxSetLimit(static_cast<CUlimit>(limit), value); });
 }
 
 cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
-  return in_context([&](const Driver& driver) { return driver.cuCtxGetLimit(value, static_cast<CUlimit>(limit)); });
+  return in_context(
+      [&](const Driver& driver) { return driver.cuCtxGetLimit(value, static_cast<CUlimit>(limit)); });
 }
 
 cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache config) {
-  return in_context([&](const Driver& driver) { return driver.cuCtxSetCacheConfig(static_cast<CUfunc_cache>(config)); });
+  return in_context(
+      [&](const Driver& driver) { return driver.cuCtxSetCacheConfig(static_cast<CUfunc_cache>(config)); });
 }
 
 cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
@@ -147,8 +152,9 @@ cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache* config) {
 }
 
 cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig config) {
-  return in_context(
-      [&](const Driver& driver) { return driver.cuCtxSetSharedMemConfig(static_cast<CUsharedconfig>(config)); });
+  return in_context([&](const Driver& driver) {
+    return driver.cuCtxSetSharedMemConfig(static_cast<CUsharedconfig>(config));
+  });
 }
 
 cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
@@ -162,7 +168,8 @@ cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return in_context([&](const Driver& driver) { return driver.cuCtxGetStreamPriorityRange(least, greatest); });
+  return in_context(
+      [&](const Driver& driver) { return driver.cuCtxGetStreamPriorityRange(least, greatest); });
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
@@ -176,8 +183,9 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int source, int destination) {
   return started([&](Runtime& runtime) -> cudaError_t {
     if (!runtime.valid(source) || !runtime.valid(destination)) return cudaErrorInvalidDevice;
-    return from_driver(runtime.driver().cuDeviceGetP2PAttribute(value, static_cast<CUdevice_P2PAttribute>(attribute),
-                                                                runtime.handle(source), runtime.handle(destination)));
+    return from_driver(
+        runtime.driver().cuDeviceGetP2PAttribute(value, static_cast<CUdevice_P2PAttribute>(attribute),
+                                                 runtime.handle(source), runtime.handle(destination)));
   });
 }
 
@@ -201,8 +209,8 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer) {
   });
 }
 
-// NVIDIA: "If no driver is installed then 0 is returned as the driver version", which is no error; nor is a driver
-// that this runtime finds too old.
+// NVIDIA: "If no driver is installed then 0 is returned as the driver version", which is no error; nor is a
+// driver that this runtime finds too old.
 cudaError_t cudaDriverGetVersion(int* version) {
   if (version == nullptr) return note(cudaErrorInvalidValue);
   const Runtime& runtime = Runtime::get();

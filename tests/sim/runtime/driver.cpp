@@ -1,6 +1,6 @@
 // Finds the driver's entry points in the order of the genuine runtime: dlopen, a single dlsym of
-// cuGetProcAddress_v2, the empty name at version 0, then each name at the version that leads to the wanted symbol.
-// The table interpose/abi/driver_exports.inc says which version that is; nothing is guessed here.
+// cuGetProcAddress_v2, the empty name at version 0, then each name at the version that leads to the wanted
+// symbol. The table interpose/abi/driver_exports.inc says which version that is; nothing is guessed here.
 #include "tests/sim/runtime/driver.h"
 
 #include <dlfcn.h>
@@ -31,8 +31,10 @@ consteval Export request_for(std::string_view symbol) {
 
 void ask(decltype(&::cuGetProcAddress_v2) get, const Export& wanted, void** slot) {
   CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
-  const cuuint64_t flags = wanted.per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
-  if (get(wanted.name, slot, wanted.version, flags, &status) != CUDA_SUCCESS || status != CU_GET_PROC_ADDRESS_SUCCESS) {
+  const cuuint64_t flags =
+      wanted.per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
+  if (get(wanted.name, slot, wanted.version, flags, &status) != CUDA_SUCCESS ||
+      status != CU_GET_PROC_ADDRESS_SUCCESS) {
     *slot = nullptr;
   }
 }
@@ -51,10 +53,10 @@ cudaError_t find_driver(Driver& driver) {
   get("", &nothing, 0, CU_GET_PROC_ADDRESS_DEFAULT, &status);  // an error is what is expected
 
   driver = Driver{};
-#define GPUFENCE_RUNTIME_NEEDS(symbol)                                    \
-  {                                                                       \
-    static constexpr Export kWanted = request_for(#symbol);               \
-    ask(get, kWanted, reinterpret_cast<void**>(&driver.symbol));          \
+#define GPUFENCE_RUNTIME_NEEDS(symbol)                           \
+  {                                                              \
+    static constexpr Export kWanted = request_for(#symbol);      \
+    ask(get, kWanted, reinterpret_cast<void**>(&driver.symbol)); \
   }
 #include "tests/sim/runtime/driver_entries.inc"
   return cudaSuccess;

@@ -1,5 +1,5 @@
-// cudaGetDriverEntryPoint and its kin: the driver's own cuGetProcAddress_v2 answers, the one that the start was
-// handed, so that a replaced one is honoured here as well.
+// cudaGetDriverEntryPoint and its kin: the driver's own cuGetProcAddress_v2 answers, the one that the start
+// was handed, so that a replaced one is honoured here as well.
 #include "tests/sim/runtime/runtime.h"
 
 using namespace gpufence::sim::runtime;
@@ -13,7 +13,8 @@ cudaError_t entry_point(const char* symbol, void** out, unsigned int version, un
     CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     const CUresult got =
         runtime.driver().cuGetProcAddress_v2(symbol, out, static_cast<int>(version), flags, &found);
-    // The two enumerations share their numbers. Without a status to write to, "not found" is the call's own answer.
+    // The two enumerations share their numbers. Without a status to write to, "not found" is the call's own
+    // answer.
     if (status != nullptr) {
       *status = static_cast<cudaDriverEntryPointQueryResult>(found);
       return got == CUDA_ERROR_NOT_FOUND ? cudaSuccess : from_driver(got);
@@ -24,7 +25,8 @@ cudaError_t entry_point(const char* symbol, void** out, unsigned int version, un
 }
 
 unsigned long long per_thread_unless_said(unsigned long long flags) {
-  return flags == cudaEnableDefault ? static_cast<unsigned long long>(cudaEnablePerThreadDefaultStream) : flags;
+  return flags == cudaEnableDefault ? static_cast<unsigned long long>(cudaEnablePerThreadDefaultStream)
+                                    : flags;
 }
 
 }  // namespace
@@ -41,11 +43,13 @@ cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** out, unsigne
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** out, unsigned int version,
-                                             unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+                                             unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* status) {
   return entry_point(symbol, out, version, flags, status);
 }
 cudaError_t cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** out, unsigned int version,
-                                                  unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+                                                  unsigned long long flags,
+                                                  cudaDriverEntryPointQueryResult* status) {
   return entry_point(symbol, out, version, per_thread_unless_said(flags), status);
 }
 

@@ -1,5 +1,5 @@
-// Each thread's last error, and the name and sentence of every code. A switch without a default over cudaError
-// makes a code that a new CUDA adds a compile error here.
+// Each thread's last error, and the name and sentence of every code. A switch without a default over
+// cudaError makes a code that a new CUDA adds a compile error here.
 #include <stdio.h>
 #include <unistd.h>
 
@@ -52,9 +52,10 @@ void say_unsupported(const char* what, std::atomic<bool>& said) {
   if (said.exchange(true)) return;
   // One write, so that lines of several processes do not mix.
   char line[200];
-  const int length = snprintf(line, sizeof line,
-                              "gpufence[%d] GF601 warning: the simulator has no %s: it answered cudaErrorNotSupported\n",
-                              getpid(), what);
+  const int length =
+      snprintf(line, sizeof line,
+               "gpufence[%d] GF601 warning: the simulator has no %s: it answered cudaErrorNotSupported\n",
+               getpid(), what);
   if (length > 0 && write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0) {
     // Nobody to tell: stderr is closed.
   }
@@ -67,7 +68,9 @@ cudaError_t unsupported(const char* call, std::atomic<bool>& said) {
 }
 
 // The same for unsupported.cpp, which knows no type of CUDA's.
-int answer_unsupported(const char* call, std::atomic<bool>& said) { return unsupported(call, said); }
+int answer_unsupported(const char* call, std::atomic<bool>& said) {
+  return unsupported(call, said);
+}
 
 }  // namespace gpufence::sim::runtime
 
@@ -80,6 +83,12 @@ cudaError_t cudaGetLastError() {
   return error;
 }
 
-cudaError_t cudaPeekAtLastError() { return last_error; }
-const char* cudaGetErrorName(cudaError_t error) { return look_up(error).name; }
-const char* cudaGetErrorString(cudaError_t error) { return look_up(error).sentence; }
+cudaError_t cudaPeekAtLastError() {
+  return last_error;
+}
+const char* cudaGetErrorName(cudaError_t error) {
+  return look_up(error).name;
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  return look_up(error).sentence;
+}

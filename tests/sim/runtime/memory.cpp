@@ -1,14 +1,18 @@
-// The memory chapter of the runtime API: allocation, freeing, host memory, and what a pointer is. Each call is the
-// one driver call that the genuine runtime makes for it (facts/cuda-runtime.md), so that a fence at the driver level
-// sees what it would see on a real machine.
+// The memory chapter of the runtime API: allocation, freeing, host memory, and what a pointer is. Each call
+// is the one driver call that the genuine runtime makes for it (facts/cuda-runtime.md), so that a fence at
+// the driver level sees what it would see on a real machine.
 #include "tests/sim/runtime/runtime.h"
 
 using namespace gpufence::sim::runtime;
 
 namespace {
 
-CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
-void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+CUdeviceptr address(const void* pointer) {
+  return reinterpret_cast<CUdeviceptr>(pointer);
+}
+void* pointer(CUdeviceptr address) {
+  return reinterpret_cast<void*>(address);
+}
 
 // Any element size that the driver takes gives the same pitch for linear copies.
 constexpr unsigned int kPitchElementBytes = 4;
@@ -89,8 +93,12 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return in_context([&](const Driver& driver) { return driver.cuMemGetInfo_v2(free, total); });
 }
 
-cudaError_t cudaHostAlloc(void** out, size_t size, unsigned int flags) { return host_alloc(out, size, flags); }
-cudaError_t cudaMallocHost(void** out, size_t size) { return host_alloc(out, size, cudaHostAllocDefault); }
+cudaError_t cudaHostAlloc(void** out, size_t size, unsigned int flags) {
+  return host_alloc(out, size, flags);
+}
+cudaError_t cudaMallocHost(void** out, size_t size) {
+  return host_alloc(out, size, cudaHostAllocDefault);
+}
 
 cudaError_t cudaFreeHost(void* memory) {
   return in_context(
@@ -142,7 +150,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void* ask
       out->hostPointer = const_cast<void*>(asked);
       return cudaSuccess;
     }
-    out->type = managed != 0                  ? cudaMemoryTypeManaged
+    out->type = managed != 0                 ? cudaMemoryTypeManaged
                 : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost
                                              : cudaMemoryTypeDevice;
     out->device = runtime.ordinal(device);

@@ -1,6 +1,7 @@
-// What nvcc's host code calls before main: it registers its fatbins, kernels and variables, and configures launches.
-// All of it is taken in silence, so that a program with kernels starts; the launch itself is what the simulator says
-// it cannot do (GF601). Nothing here starts the runtime: the genuine one does not at load either.
+// What nvcc's host code calls before main: it registers its fatbins, kernels and variables, and configures
+// launches. All of it is taken in silence, so that a program with kernels starts; the launch itself is what
+// the simulator says it cannot do (GF601). Nothing here starts the runtime: the genuine one does not at load
+// either.
 #include <vector_types.h>
 
 #include "tests/sim/runtime/runtime.h"
@@ -26,24 +27,32 @@ constinit thread_local int depth = 0;
 // crt/host_runtime.h declares these for nvcc alone.
 extern "C" {
 
-GPUFENCE_SIM_RUNTIME_EXPORT void** __cudaRegisterFatBinary(void* fatbin) { return new void*(fatbin); }
+GPUFENCE_SIM_RUNTIME_EXPORT void** __cudaRegisterFatBinary(void* fatbin) {
+  return new void*(fatbin);
+}
 GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
-GPUFENCE_SIM_RUNTIME_EXPORT void __cudaUnregisterFatBinary(void** handle) { delete handle; }
+GPUFENCE_SIM_RUNTIME_EXPORT void __cudaUnregisterFatBinary(void** handle) {
+  delete handle;
+}
 
-GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*, uint3*,
-                                                        dim3*, dim3*, int*) {}
-GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterFunction(void**, const char*, char*, const char*, int, uint3*,
+                                                        uint3*, dim3*, dim3*, int*) {}
+GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {
+}
 GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterHostVar(void**, const char*, char*, size_t) {}
 GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterUnifiedTable(void**, void*) {}
 
-// A __managed__ variable is reached through a pointer that only a loaded module can fill, and a program runs into
-// the null pointer instead of an error code: that is said at the registration.
-GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t, int, int) {
+// A __managed__ variable is reached through a pointer that only a loaded module can fill, and a program runs
+// into the null pointer instead of an error code: that is said at the registration.
+GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t,
+                                                          int, int) {
   static constinit std::atomic<bool> said{false};
   say_unsupported("__managed__ variables", said);
 }
 
-GPUFENCE_SIM_RUNTIME_EXPORT char __cudaInitModule(void**) { return 1; }
+GPUFENCE_SIM_RUNTIME_EXPORT char __cudaInitModule(void**) {
+  return 1;
+}
 
 GPUFENCE_SIM_RUNTIME_EXPORT unsigned int __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
                                                                      cudaStream_t stream) {
@@ -69,7 +78,8 @@ GPUFENCE_SIM_RUNTIME_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t* kernel, co
   return cudaSuccess;
 }
 
-GPUFENCE_SIM_RUNTIME_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t) {
+GPUFENCE_SIM_RUNTIME_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t,
+                                                           cudaStream_t) {
   static constinit std::atomic<bool> said{false};
   return unsupported("kernel launch (__cudaLaunchKernel)", said);
 }

@@ -1,6 +1,6 @@
-// Start, devices and primary contexts, with the driver calls of the genuine runtime in its order: version, cuInit,
-// loading mode, count, then per device handle, name, total, attributes and UUID, all cached; a primary context is
-// retained at the first use of its device and released from an exit handler.
+// Start, devices and primary contexts, with the driver calls of the genuine runtime in its order: version,
+// cuInit, loading mode, count, then per device handle, name, total, attributes and UUID, all cached; a
+// primary context is retained at the first use of its device and released from an exit handler.
 #include "tests/sim/runtime/runtime.h"
 
 #include <stdlib.h>
@@ -35,12 +35,14 @@ cudaError_t Runtime::start() {
   if (driver_version_ < CUDART_VERSION) return cudaErrorInsufficientDriver;
   if (!complete(driver_)) return cudaErrorSharedObjectSymbolNotFound;
 
-  if (const CUresult initialised = driver_.cuInit(0); initialised != CUDA_SUCCESS) return from_driver(initialised);
+  if (const CUresult initialised = driver_.cuInit(0); initialised != CUDA_SUCCESS)
+    return from_driver(initialised);
   CUmoduleLoadingMode mode;
   driver_.cuModuleGetLoadingMode(&mode);  // asked as the genuine one does; nothing here depends on it
 
   int count = 0;
-  if (const CUresult counted = driver_.cuDeviceGetCount(&count); counted != CUDA_SUCCESS) return from_driver(counted);
+  if (const CUresult counted = driver_.cuDeviceGetCount(&count); counted != CUDA_SUCCESS)
+    return from_driver(counted);
   if (count == 0) return cudaErrorNoDevice;
   if (count > kMaxDevices) return cudaErrorInitializationError;
   count_ = count;
@@ -53,11 +55,14 @@ cudaError_t Runtime::start() {
 cudaError_t Runtime::describe(int ordinal) {
   Device& device = devices_[ordinal];
   cudaDeviceProp& p = device.properties;
-  if (const CUresult got = driver_.cuDeviceGet(&device.handle, ordinal); got != CUDA_SUCCESS) return from_driver(got);
-  if (const CUresult got = driver_.cuDeviceGetName(p.name, sizeof p.name, device.handle); got != CUDA_SUCCESS) {
+  if (const CUresult got = driver_.cuDeviceGet(&device.handle, ordinal); got != CUDA_SUCCESS)
+    return from_driver(got);
+  if (const CUresult got = driver_.cuDeviceGetName(p.name, sizeof p.name, device.handle);
+      got != CUDA_SUCCESS) {
     return from_driver(got);
   }
-  if (const CUresult got = driver_.cuDeviceTotalMem_v2(&p.totalGlobalMem, device.handle); got != CUDA_SUCCESS) {
+  if (const CUresult got = driver_.cuDeviceTotalMem_v2(&p.totalGlobalMem, device.handle);
+      got != CUDA_SUCCESS) {
     return from_driver(got);
   }
   const auto attribute = [&](CUdevice_attribute which) {
@@ -154,7 +159,8 @@ cudaError_t Runtime::describe(int ordinal) {
   p.pageableMemoryAccess = attribute(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   p.concurrentManagedAccess = attribute(CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
   p.computePreemptionSupported = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED);
-  p.canUseHostPointerForRegisteredMem = attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
+  p.canUseHostPointerForRegisteredMem =
+      attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM);
   p.cooperativeLaunch = attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH);
   p.sharedMemPerBlockOptin = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   p.pageableMemoryAccessUsesHostPageTables =
@@ -197,7 +203,8 @@ int Runtime::ordinal(CUdevice handle) const {
 bool Runtime::stale(CUcontext context) const {
   for (int ordinal = 0; ordinal < count_; ++ordinal) {
     const Device& device = devices_[ordinal];
-    if (device.primary.load(std::memory_order_acquire) == context) return !device.live.load(std::memory_order_acquire);
+    if (device.primary.load(std::memory_order_acquire) == context)
+      return !device.live.load(std::memory_order_acquire);
   }
   return false;
 }
@@ -223,7 +230,8 @@ cudaError_t Runtime::primary(int ordinal, CUcontext* context) {
     const std::lock_guard lock(device.retaining);
     if (!device.live.load(std::memory_order_relaxed)) {
       CUcontext retained = nullptr;
-      if (const CUresult got = driver_.cuDevicePrimaryCtxRetain(&retained, device.handle); got != CUDA_SUCCESS) {
+      if (const CUresult got = driver_.cuDevicePrimaryCtxRetain(&retained, device.handle);
+          got != CUDA_SUCCESS) {
         return from_driver(got);
       }
       ++device.retained;

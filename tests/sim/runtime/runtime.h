@@ -1,6 +1,7 @@
 // The runtime's own state: what the start cached about each device, which primary contexts it holds, and each
-// thread's device and last error. One instance a runtime, never destroyed: programs call CUDA from exit handlers.
-// Every exported call goes through started() or in_context(), which start the runtime at the first call.
+// thread's device and last error. One instance a runtime, never destroyed: programs call CUDA from exit
+// handlers. Every exported call goes through started() or in_context(), which start the runtime at the first
+// call.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -34,8 +35,8 @@ class Runtime {
   int ordinal(CUdevice handle) const;  // -1 if it is none of ours
   bool valid(int ordinal) const { return ordinal >= 0 && ordinal < count_; }
 
-  // Makes sure that a context is current on this thread: the one that is, if any, else the primary context of the
-  // thread's device.
+  // Makes sure that a context is current on this thread: the one that is, if any, else the primary context of
+  // the thread's device.
   cudaError_t bind();
   // The device of the current context, else the one that this thread chose (0 at first).
   int current_ordinal();
@@ -58,13 +59,16 @@ class Runtime {
   Device devices_[kMaxDevices];
 };
 
-// The check that stands in for the genuine runtime's: did anything on the way alter the driver version, the device
-// count, a UUID or a PCI id? cudaErrorSoftwareValidityNotEstablished (103) if so, or if it is not our driver.
+// The check that stands in for the genuine runtime's: did anything on the way alter the driver version, the
+// device count, a UUID or a PCI id? cudaErrorSoftwareValidityNotEstablished (103) if so, or if it is not our
+// driver.
 cudaError_t check_validity(const Runtime& runtime);
 
 // The runtime's code for a driver's: the same number where the runtime has one, else cudaErrorUnknown.
 cudaError_t from_driver(CUresult result);
-inline cudaError_t from_driver(cudaError_t error) { return error; }
+inline cudaError_t from_driver(cudaError_t error) {
+  return error;
+}
 
 // Keeps a failure as this thread's last error and hands it back.
 cudaError_t note(cudaError_t error);

@@ -1,12 +1,13 @@
-// Streams and events: each runtime call is the driver's call of the same name, in a context. The handles are the
-// driver's own, so a program may pass them between the two interfaces, as CUDA allows.
+// Streams and events: each runtime call is the driver's call of the same name, in a context. The handles are
+// the driver's own, so a program may pass them between the two interfaces, as CUDA allows.
 #include "tests/sim/runtime/runtime.h"
 
 using namespace gpufence::sim::runtime;
 
 namespace {
 
-cudaError_t stream_device(Runtime& runtime, decltype(&::cuStreamGetDevice) ask, cudaStream_t stream, int* device) {
+cudaError_t stream_device(Runtime& runtime, decltype(&::cuStreamGetDevice) ask, cudaStream_t stream,
+                          int* device) {
   if (device == nullptr) return cudaErrorInvalidValue;
   if (const cudaError_t bound = runtime.bind(); bound != cudaSuccess) return bound;
   CUdevice handle = 0;
@@ -81,7 +82,8 @@ cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   return started([&](Runtime& r) { return stream_device(r, r.driver().cuStreamGetDevice, stream, device); });
 }
 cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t stream, int* device) {
-  return started([&](Runtime& r) { return stream_device(r, r.driver().cuStreamGetDevice_ptsz, stream, device); });
+  return started(
+      [&](Runtime& r) { return stream_device(r, r.driver().cuStreamGetDevice_ptsz, stream, device); });
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {

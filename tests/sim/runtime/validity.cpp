@@ -1,6 +1,7 @@
-// The stand-in's own validity check. The genuine runtime answers 103 when device count, UUIDs, PCI ids or driver
-// version were changed between it and the driver; so does this one, by a table that the simulated driver keeps for
-// it (tests/sim/driver/truth.h). A driver without that table is not simulated, and this runtime is not made for it.
+// The stand-in's own validity check. The genuine runtime answers 103 when device count, UUIDs, PCI ids or
+// driver version were changed between it and the driver; so does this one, by a table that the simulated
+// driver keeps for it (tests/sim/driver/truth.h). A driver without that table is not simulated, and this
+// runtime is not made for it.
 #include <string.h>
 
 #include "tests/sim/driver/truth.h"
@@ -14,7 +15,8 @@ bool same_device(const TruthTable& truth, int ordinal, const cudaDeviceProp& tol
   int domain = 0;
   int bus = 0;
   int device = 0;
-  if (truth.device_uuid(ordinal, uuid) != 0 || truth.device_pci(ordinal, &domain, &bus, &device) != 0) return false;
+  if (truth.device_uuid(ordinal, uuid) != 0 || truth.device_pci(ordinal, &domain, &bus, &device) != 0)
+    return false;
   return memcmp(uuid, &told.uuid, sizeof uuid) == 0 && domain == told.pciDomainID && bus == told.pciBusID &&
          device == told.pciDeviceID;
 }
@@ -35,7 +37,8 @@ cudaError_t check_validity(const Runtime& runtime) {
     return cudaErrorSoftwareValidityNotEstablished;
   }
   for (int ordinal = 0; ordinal < runtime.count(); ++ordinal) {
-    if (!same_device(truth, ordinal, runtime.properties(ordinal))) return cudaErrorSoftwareValidityNotEstablished;
+    if (!same_device(truth, ordinal, runtime.properties(ordinal)))
+      return cudaErrorSoftwareValidityNotEstablished;
   }
   return cudaSuccess;
 }
