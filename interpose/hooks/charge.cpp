@@ -35,7 +35,7 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
     const std::uint64_t held = seen.ledger->balance(place.row).held;
     const policies::Cap* cap = seen.cap(device.ordinal);
     const policies::Verdict verdict = policies::decide({bytes, held}, cap);
-    std::string message = observe::text(call) + ": " + policies::format_size(bytes) + " on " + full_name(device) + " refused";
+    std::string message = observe::api_text(call) + " of " + policies::format_size(bytes) + " on " + full_name(device) + " refused";
     if (cap == nullptr) return message;
     message += std::string(": ") + "this process holds " + policies::format_size(held) + " of its " +
                policies::format_size(cap->bytes) + " (" + cap->rule + ")";
@@ -46,6 +46,7 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
     if (real<&::cuMemGetInfo_v2>(&free, &total) == CUDA_SUCCESS) {
       message += "; the card has " + policies::format_size(free) + " free";
     }
+    message += "; at " + observe::site_text(call.caller);
     return message;
   });
   return CUDA_ERROR_OUT_OF_MEMORY;

@@ -209,7 +209,7 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
     uuids.push_back(device->uuid);
     seen->devices.push_back(*device);
   }
-  const auto size = static_cast<std::size_t>(count);
+  const std::size_t size = seen->devices.size();
   seen->refusal_said = std::make_unique<std::atomic<bool>[]>(size);
   seen->chosen = std::make_unique<Visible::Chosen[]>(size);
   seen->ledger = std::make_unique<ledger::Ledger>(std::move(uuids));

@@ -50,11 +50,13 @@ std::string site_text(const void* address) {
   return out;
 }
 
-std::string text(const Call& call) {
+std::string api_text(const Call& call) {
   std::string api = call.api;
   const std::size_t suffix = api.rfind("_v");
   if (suffix != std::string::npos && api.find_first_not_of("0123456789", suffix + 2) == std::string::npos) api.resize(suffix);
-  return api + " at " + site_text(call.caller);
+  return api;
 }
+
+std::string text(const Call& call) { return api_text(call) + " at " + site_text(call.caller); }
 
 }  // namespace gpufence::observe

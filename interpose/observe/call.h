@@ -29,6 +29,9 @@ class InCall {
 // "libfoo.so+0x1a2b (make_stream)": the object's file name, the offset in it, the nearest exported symbol.
 [[nodiscard]] std::string site_text(const void* address);
 
+// "cuMemAlloc": without the version suffix, as the programmer wrote it.
+[[nodiscard]] std::string api_text(const Call& call);
+
 // "cudaMalloc at train+0x1a2b (main)"
 [[nodiscard]] std::string text(const Call& call);
 
