@@ -1,0 +1,472 @@
+// NVML as programs, frameworks and nvidia-smi use it: count, identity, memory and processes. It reads the machine
+// and the shared occupancy and takes no part in it; like the genuine one it knows nothing of
+// CUDA_VISIBLE_DEVICES and counts in PCI order.
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// Every function under its exported name, the un-suffixed first versions included.
+#define NVML_NO_UNVERSIONED_FUNC_DEFS
+#pragma GCC visibility push(default)
+#include <nvml.h>
+#pragma GCC visibility pop
+
+#include "machine.h"
+#include "occupancy.h"
+
+namespace gpufence::sim {
+namespace {
+
+constinit std::atomic<int> initialised{0};
+constinit char handles[kMaxGpus] = {};  // a handle is the address of one of these
+
+nvmlReturn_t initialise() {
+  if (this_machine().gpus.empty()) return NVML_ERROR_DRIVER_NOT_LOADED;
+  initialised++;
+  return NVML_SUCCESS;
+}
+
+template <class Body>
+nvmlReturn_t call(bool arguments_good, Body&& body) {
+  if (initialised <= 0) return NVML_ERROR_UNINITIALIZED;
+  return arguments_good ? body() : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+// Runs body with the GPU of that handle and its host index.
+template <class Body>
+nvmlReturn_t with_gpu(nvmlDevice_t handle, bool arguments_good, Body&& body) {
+  return call(arguments_good, [&] {
+    const uintptr_t index = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(handles);
+    if (index >= this_machine().gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
+    return body(this_machine().gpus[index], index);
+  });
+}
+
+nvmlReturn_t text(char* out, unsigned length, const std::string& value) {
+  if (length < value.size() + 1) return NVML_ERROR_INSUFFICIENT_SIZE;
+  memcpy(out, value.c_str(), value.size() + 1);
+  return NVML_SUCCESS;
+}
+
+std::string long_pci(const Gpu& gpu) {
+  char id[NVML_DEVICE_PCI_BUS_ID_BUFFER_SIZE];
+  snprintf(id, sizeof id, NVML_DEVICE_PCI_BUS_ID_FMT, gpu.pci_domain, gpu.pci_bus, gpu.pci_device);
+  return id;
+}
+
+constexpr unsigned kPciDevice = 0x233010de, kPciSubsystem = 0x16c110de;
+
+// The struct grew twice; a caller of an older version has room for the older struct only.
+void fill_pci(const Gpu& gpu, nvmlPciInfo_t* out, int version) {
+  const std::string id = pci_text(gpu);
+  memset(out->busIdLegacy, 0, sizeof out->busIdLegacy);
+  std::transform(id.begin(), id.end(), out->busIdLegacy, [](char c) { return static_cast<char>(toupper(c)); });
+  out->domain = gpu.pci_domain;
+  out->bus = gpu.pci_bus;
+  out->device = gpu.pci_device;
+  out->pciDeviceId = kPciDevice;
+  if (version >= 2) out->pciSubSystemId = kPciSubsystem;
+  if (version >= 3) snprintf(out->busId, sizeof out->busId, "%s", long_pci(gpu).c_str());
+}
+
+uint64_t used_bytes(size_t gpu) {
+  uint64_t used = 0;
+  for (const Holder& holder : holders(this_machine())) used += holder.bytes[gpu];
+  return std::min(used, this_machine().gpus[gpu].memory_bytes);
+}
+
+void fill(nvmlProcessInfo_v1_t& out, const Holder& holder, size_t gpu) {
+  out.pid = static_cast<unsigned>(holder.pid);
+  out.usedGpuMemory = holder.bytes[gpu];
+}
+
+void fill(nvmlProcessInfo_v2_t& out, const Holder& holder, size_t gpu) {
+  out.pid = static_cast<unsigned>(holder.pid);
+  out.usedGpuMemory = holder.bytes[gpu];
+  out.gpuInstanceId = 0xffffffffu;  // no MIG
+  out.computeInstanceId = 0xffffffffu;
+}
+
+template <class Info>
+nvmlReturn_t processes(nvmlDevice_t handle, unsigned* count, Info* infos) {
+  return with_gpu(handle, count != nullptr && (infos != nullptr || *count == 0), [&](const Gpu&, size_t gpu) {
+    const unsigned room = *count;
+    unsigned found = 0;
+    for (const Holder& holder : holders(this_machine())) {
+      if (holder.bytes[gpu] == 0) continue;
+      if (found < room) fill(infos[found], holder, gpu);
+      ++found;
+    }
+    *count = found;
+    return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+  });
+}
+
+// Compute processes only: nothing here draws, and there is no MPS.
+nvmlReturn_t no_processes(nvmlDevice_t handle, unsigned* count) {
+  return with_gpu(handle, count != nullptr, [&](const Gpu&, size_t) {
+    *count = 0;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t by_pci(const char* id, nvmlDevice_t* out) {
+  return call(id != nullptr && out != nullptr, [&] {
+    unsigned domain = 0, bus = 0, device = 0, function = 0;
+    if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &device, &function) < 3) {
+      domain = 0;
+      if (sscanf(id, "%x:%x.%x", &bus, &device, &function) < 2) return NVML_ERROR_INVALID_ARGUMENT;
+    }
+    const auto& gpus = this_machine().gpus;
+    for (size_t i = 0; i < gpus.size(); ++i) {
+      if (gpus[i].pci_domain != domain || gpus[i].pci_bus != bus || gpus[i].pci_device != device || function != 0)
+        continue;
+      *out = reinterpret_cast<nvmlDevice_t>(&handles[i]);
+      return NVML_SUCCESS;
+    }
+    return NVML_ERROR_NOT_FOUND;
+  });
+}
+
+nvmlReturn_t by_index(unsigned index, nvmlDevice_t* out) {
+  return call(out != nullptr && index < this_machine().gpus.size(), [&] {
+    *out = reinterpret_cast<nvmlDevice_t>(&handles[index]);
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t device_count(unsigned* out) {
+  return call(out != nullptr, [&] {
+    *out = static_cast<unsigned>(this_machine().gpus.size());
+    return NVML_SUCCESS;
+  });
+}
+
+std::string serial(const Gpu& gpu) {
+  uint64_t n = 0;
+  memcpy(&n, gpu.uuid.data(), sizeof n);
+  char digits[16];
+  snprintf(digits, sizeof digits, "%013llu", static_cast<unsigned long long>(n % 10'000'000'000'000u));
+  return digits;
+}
+
+// The branch that ships with each CUDA release, as its release notes have it.
+const char* driver_version(int cuda) {
+  if (cuda >= 13000) return "580.65.06";
+  if (cuda >= 12080) return "570.86.10";
+  if (cuda >= 12040) return "550.54.14";
+  if (cuda >= 12000) return "525.60.13";
+  if (cuda >= 11080) return "520.61.05";
+  return "450.80.02";
+}
+
+nvmlReturn_t simple(nvmlDevice_t handle, unsigned* out, unsigned value) {
+  return with_gpu(handle, out != nullptr, [&](const Gpu&, size_t) {
+    *out = value;
+    return NVML_SUCCESS;
+  });
+}
+
+}  // namespace
+
+int nvml_unsupported();
+int nvml_unsupported() { return initialised > 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_UNINITIALIZED; }
+
+}  // namespace gpufence::sim
+
+using namespace gpufence::sim;
+
+nvmlReturn_t nvmlInit_v2() { return initialise(); }
+nvmlReturn_t nvmlInit() { return initialise(); }
+nvmlReturn_t nvmlInitWithFlags(unsigned) { return initialise(); }
+nvmlReturn_t nvmlShutdown() {
+  int count = initialised;
+  while (count > 0 && !initialised.compare_exchange_weak(count, count - 1)) {
+  }
+  return count > 0 ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+}
+
+const char* nvmlErrorString(nvmlReturn_t result) {
+  switch (result) {
+    case NVML_SUCCESS: return "Success";
+    case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
+    case NVML_ERROR_INVALID_ARGUMENT: return "Invalid Argument";
+    case NVML_ERROR_NOT_SUPPORTED: return "Not Supported";
+    case NVML_ERROR_NO_PERMISSION: return "Insufficient Permissions";
+    case NVML_ERROR_ALREADY_INITIALIZED: return "Already Initialized";
+    case NVML_ERROR_NOT_FOUND: return "Not Found";
+    case NVML_ERROR_INSUFFICIENT_SIZE: return "Insufficient Size";
+    case NVML_ERROR_INSUFFICIENT_POWER: return "Insufficient External Power";
+    case NVML_ERROR_DRIVER_NOT_LOADED: return "Driver Not Loaded";
+    case NVML_ERROR_TIMEOUT: return "Timeout";
+    case NVML_ERROR_LIBRARY_NOT_FOUND: return "NVML Shared Library Not Found";
+    case NVML_ERROR_FUNCTION_NOT_FOUND: return "Function Not Found";
+    case NVML_ERROR_GPU_IS_LOST: return "GPU is lost";
+    case NVML_ERROR_RESET_REQUIRED: return "GPU requires reset";
+    case NVML_ERROR_LIB_RM_VERSION_MISMATCH: return "Driver/library version mismatch";
+    case NVML_ERROR_IN_USE: return "In use by another client";
+    case NVML_ERROR_MEMORY: return "Insufficient Memory";
+    case NVML_ERROR_NO_DATA: return "No data";
+    case NVML_ERROR_ARGUMENT_VERSION_MISMATCH: return "Argument version mismatch";
+    case NVML_ERROR_GPU_NOT_FOUND: return "GPU not found";
+    default: return "Unknown Error";
+  }
+}
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char* out, unsigned int length) {
+  return call(out != nullptr, [&] { return text(out, length, driver_version(this_machine().driver_version)); });
+}
+nvmlReturn_t nvmlSystemGetNVMLVersion(char* out, unsigned int length) {
+  return call(out != nullptr, [&] {
+    return text(out, length, std::string(NVML_API_VERSION_STR ".") + driver_version(this_machine().driver_version));
+  });
+}
+// These two need no nvmlInit (nvml.h).
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* out) {
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  *out = this_machine().driver_version;
+  return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* out) { return nvmlSystemGetCudaDriverVersion(out); }
+
+nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char* out, unsigned int length) {
+  return call(out != nullptr && length > 0, [&] {
+    char link[64], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/%u/exe", pid);
+    const ssize_t n = readlink(link, path, sizeof path - 1);
+    if (n < 0) return NVML_ERROR_NOT_FOUND;
+    return text(out, length, std::string(path, static_cast<size_t>(n)));
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* out) { return device_count(out); }
+nvmlReturn_t nvmlDeviceGetCount(unsigned int* out) { return device_count(out); }
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out) { return by_index(index, out); }
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) { return by_index(index, out); }
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* out) { return by_pci(id, out); }
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* out) { return by_pci(id, out); }
+
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
+  return call(uuid != nullptr && out != nullptr, [&] {
+    const auto& gpus = this_machine().gpus;
+    for (size_t i = 0; i < gpus.size(); ++i)
+      if (uuid_text(gpus[i].uuid) == uuid) return by_index(static_cast<unsigned>(i), out);
+    return NVML_ERROR_NOT_FOUND;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetHandleBySerial(const char* number, nvmlDevice_t* out) {
+  return call(number != nullptr && out != nullptr, [&] {
+    const auto& gpus = this_machine().gpus;
+    for (size_t i = 0; i < gpus.size(); ++i)
+      if (serial(gpus[i]) == number) return by_index(static_cast<unsigned>(i), out);
+    return NVML_ERROR_NOT_FOUND;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* out, unsigned int length) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) { return text(out, length, gpu.name); });
+}
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned int length) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) { return text(out, length, uuid_text(gpu.uuid)); });
+}
+nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char* out, unsigned int length) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) { return text(out, length, serial(gpu)); });
+}
+nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t index) {
+    *out = static_cast<unsigned>(index);
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) { return nvmlDeviceGetIndex(device, out); }
+
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
+    fill_pci(gpu, out, 1);
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v2(nvmlDevice_t device, nvmlPciInfo_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
+    fill_pci(gpu, out, 2);
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
+    fill_pci(gpu, out, 3);
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
+    if (out->version != nvmlPciInfoExt_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    out->domain = gpu.pci_domain;
+    out->bus = gpu.pci_bus;
+    out->device = gpu.pci_device;
+    out->pciDeviceId = kPciDevice;
+    out->pciSubSystemId = kPciSubsystem;
+    out->baseClass = 0x03;  // display controller, 3D
+    out->subClass = 0x02;
+    snprintf(out->busId, sizeof out->busId, "%s", long_pci(gpu).c_str());
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t index) {
+    out->total = gpu.memory_bytes;
+    out->used = used_bytes(index);
+    out->free = out->total - out->used;
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t index) {
+    if (out->version != nvmlMemory_v2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    out->total = gpu.memory_bytes;
+    out->reserved = 0;
+    out->used = used_bytes(index);
+    out->free = out->total - out->used;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int* count,
+                                                  nvmlProcessInfo_v1_t* infos) {
+  return processes(device, count, infos);
+}
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int* count,
+                                                     nvmlProcessInfo_v2_t* infos) {
+  return processes(device, count, infos);
+}
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* count,
+                                                     nvmlProcessInfo_t* infos) {
+  return processes(device, count, infos);
+}
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* count, nvmlProcessInfo_v1_t*) {
+  return no_processes(device, count);
+}
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int* count,
+                                                      nvmlProcessInfo_v2_t*) {
+  return no_processes(device, count);
+}
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* count, nvmlProcessInfo_t*) {
+  return no_processes(device, count);
+}
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned int* count,
+                                                     nvmlProcessInfo_v1_t*) {
+  return no_processes(device, count);
+}
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int* count,
+                                                        nvmlProcessInfo_v2_t*) {
+  return no_processes(device, count);
+}
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int* count,
+                                                        nvmlProcessInfo_t*) {
+  return no_processes(device, count);
+}
+
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
+  return with_gpu(device, major != nullptr && minor != nullptr, [&](const Gpu& gpu, size_t) {
+    *major = gpu.cc_major;
+    *minor = gpu.cc_minor;
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
+    *out = gpu.cc_major >= 10   ? NVML_DEVICE_ARCH_BLACKWELL
+           : gpu.cc_major == 9  ? NVML_DEVICE_ARCH_HOPPER
+           : gpu.cc_major == 8  ? (gpu.cc_minor == 9 ? NVML_DEVICE_ARCH_ADA : NVML_DEVICE_ARCH_AMPERE)
+           : gpu.cc_minor == 5  ? NVML_DEVICE_ARCH_TURING
+                                : NVML_DEVICE_ARCH_UNKNOWN;
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, nvmlBrandType_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
+    *out = NVML_BRAND_NVIDIA;
+    return NVML_SUCCESS;
+  });
+}
+
+// Idle, cool, and as it came out of the box.
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
+    *out = {0, 0};
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor, unsigned int* out) {
+  return with_gpu(device, out != nullptr && sensor == NVML_TEMPERATURE_GPU, [&](const Gpu&, size_t index) {
+    *out = 31 + static_cast<unsigned>(index % 5);
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int* out) { return simple(device, out, 70'000); }
+nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int* out) {
+  return simple(device, out, 700'000);
+}
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* out) { return simple(device, out, 0); }
+nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int* out) { return simple(device, out, 0); }
+nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
+    *out = NVML_FEATURE_ENABLED;
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
+    *out = NVML_PSTATE_0;
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
+    *out = NVML_COMPUTEMODE_DEFAULT;
+    return NVML_SUCCESS;
+  });
+}
+
+// Where MIG exists it is off.
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current, unsigned int* pending) {
+  return with_gpu(device, current != nullptr && pending != nullptr, [&](const Gpu& gpu, size_t) {
+    if (gpu.cc_major < 8 || gpu.cc_minor != 0) return NVML_ERROR_NOT_SUPPORTED;
+    *current = *pending = NVML_DEVICE_MIG_DISABLE;
+    return NVML_SUCCESS;
+  });
+}
+
+nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
+    *out = static_cast<unsigned>(gpu.numa_node);
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int words, unsigned long* nodes,
+                                         nvmlAffinityScope_t) {
+  return with_gpu(device, words > 0 && nodes != nullptr, [&](const Gpu& gpu, size_t) {
+    constexpr unsigned kBits = 8 * sizeof(unsigned long);
+    const auto node = static_cast<unsigned>(gpu.numa_node);
+    std::fill(nodes, nodes + words, 0ul);
+    if (node / kBits < words) nodes[node / kBits] |= 1ul << (node % kBits);
+    return NVML_SUCCESS;
+  });
+}
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t other, nvmlGpuTopologyLevel_t* out) {
+  return with_gpu(one, out != nullptr, [&](const Gpu& first, size_t a) {
+    return with_gpu(other, true, [&](const Gpu& second, size_t b) {
+      *out = a == b                                ? NVML_TOPOLOGY_INTERNAL
+             : first.numa_node == second.numa_node ? NVML_TOPOLOGY_NODE
+                                                   : NVML_TOPOLOGY_SYSTEM;
+      return NVML_SUCCESS;
+    });
+  });
+}
