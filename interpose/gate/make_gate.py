@@ -4,18 +4,30 @@
 The core leaves one "name:node" string a hook in its section gpufence_names (dispatch/hook.h); LTO objects hold
 none, the linked core does. Sorted by name and node, because the gate looks names up by bisection.
 
-  make_gate.py OBJCOPY CORE OUT_DIR      writes gate_hooks.inc, gate.map and gate_hooks.txt
+  make_gate.py CORE OUT_DIR      writes gate_hooks.inc, gate.map and gate_hooks.txt
 """
 import pathlib
-import subprocess
+import struct
 import sys
 
 NODES = {0: "GPUFENCE_1", 1: "GPUFENCE_1", 11: "libcudart.so.11.0", 12: "libcudart.so.12", 13: "libcudart.so.13"}
 
 
-def hooks(objcopy, core):
-    data = subprocess.run([objcopy, "-O", "binary", "--only-section=gpufence_names", core, "/dev/stdout"],
-                          check=True, capture_output=True).stdout
+def section(library, wanted):
+    """A section's bytes. Read here because GNU's and LLVM's objcopy disagree on how to write one to a pipe."""
+    data = library.read_bytes()
+    table, = struct.unpack_from("<Q", data, 0x28)
+    size, count, names = struct.unpack_from("<HHH", data, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQ", data, table + size * i) for i in range(count)]
+    for name, _, _, _, offset, length in headers:
+        start = headers[names][4] + name
+        if data[start:data.index(b"\0", start)].decode() == wanted:
+            return data[offset:offset + length]
+    return b""
+
+
+def hooks(core):
+    data = section(core, "gpufence_names")
     found = []
     for entry in filter(None, data.split(b"\0")):
         name, node = entry.decode().split(":")
@@ -34,9 +46,8 @@ def write(path, text):
 
 
 def main():
-    objcopy, core, out = sys.argv[1:]
-    out = pathlib.Path(out)
-    table = hooks(objcopy, core)
+    core, out = map(pathlib.Path, sys.argv[1:])
+    table = hooks(core)
     write(out / "gate_hooks.inc",
           "".join(f"GATE_HOOK({index}, {name}, {node}, {NODES[node]})\n" for index, (name, node) in enumerate(table)))
     write(out / "gate_hooks.txt", "".join(f"{name} {NODES[node]}\n" for name, node in table))
