@@ -125,15 +125,24 @@ static void *defined_in(const struct link_map *object, const char *name) {
   }
 }
 
-/* struct link_map *, the program itself; 0 in a process without a dynamic section (none that could hold us). */
+/* struct link_map *, the program itself; 0 in a process without a dynamic section (none that could hold us).
+ * Programs made by unusual linkers have no PT_PHDR; then the ELF header, which stands right before the program
+ * headers, is the beginning of the segment at offset 0. */
 static const void *first_object(void) {
   const ElfW(Phdr) *headers = (const ElfW(Phdr) *)getauxval(AT_PHDR);
   size_t count = getauxval(AT_PHNUM);
   ElfW(Addr) bias = 0;
   const ElfW(Dyn) *dynamic = 0;
+  int biased = 0;
   if (!headers) return 0;
   for (size_t i = 0; i < count; i++)
-    if (headers[i].p_type == PT_PHDR) bias = (ElfW(Addr))headers - headers[i].p_vaddr;
+    if (headers[i].p_type == PT_PHDR) bias = (ElfW(Addr))headers - headers[i].p_vaddr, biased = 1;
+  if (!biased) {
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)headers - 1;
+    if ((size_t)(const char *)header % 4096 || !begins((const char *)header->e_ident, "\177ELF")) return 0;
+    for (size_t i = 0; i < count; i++)
+      if (headers[i].p_type == PT_LOAD && headers[i].p_offset == 0) bias = (ElfW(Addr))header - headers[i].p_vaddr;
+  }
   for (size_t i = 0; i < count; i++)
     if (headers[i].p_type == PT_DYNAMIC) dynamic = (const ElfW(Dyn) *)(bias + headers[i].p_vaddr);
   for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++)

@@ -65,7 +65,7 @@ void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept {
         std::string message = "ordinal " + std::to_string(ordinal) + " asked for, " + observe::list_text(seen->devices);
         for (const observe::Device& device : seen->devices) {
           // A program that was written for the whole machine means the host's GPU of that number.
-          if (device.host_index == ordinal) {
+          if (ordinal >= 0 && device.host_index == ordinal) {
             message += "; host GPU " + std::to_string(ordinal) + " is ordinal " + std::to_string(device.ordinal) + " here";
           }
         }
