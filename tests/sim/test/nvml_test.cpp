@@ -1,0 +1,124 @@
+// The simulated NVML beside the simulated driver: the host's view, and the same truth about memory.
+#include <cuda.h>
+#include <gtest/gtest.h>
+#define NVML_NO_UNVERSIONED_FUNC_DEFS
+#include <nvml.h>
+
+#include <cstring>
+
+#include "process.h"
+
+namespace gpufence::sim {
+namespace {
+
+constexpr unsigned long long kGiB = 1073741824;
+
+TEST(Nvml, NothingWorksBeforeInitAndWithoutAMachine) {
+  in_child({}, [] {
+    unsigned count;
+    EXPECT_EQ(nvmlDeviceGetCount_v2(&count), NVML_ERROR_UNINITIALIZED);
+    EXPECT_EQ(nvmlInit_v2(), NVML_ERROR_DRIVER_NOT_LOADED);
+    EXPECT_STREQ(nvmlErrorString(NVML_ERROR_DRIVER_NOT_LOADED), "Driver Not Loaded");
+  });
+}
+
+TEST(Nvml, IgnoresTheMaskAndCountsInPciOrder) {
+  in_child({{"GPUFENCE_SIM", "4"}, {"CUDA_VISIBLE_DEVICES", "3,1"}}, [] {
+    ASSERT_EQ(nvmlInit_v2(), NVML_SUCCESS);
+    unsigned count = 0;
+    EXPECT_EQ(nvmlDeviceGetCount(&count), NVML_SUCCESS);
+    EXPECT_EQ(count, 4u);
+    nvmlDevice_t device;
+    ASSERT_EQ(nvmlDeviceGetHandleByIndex(3, &device), NVML_SUCCESS);
+    char uuid[96], name[64];
+    ASSERT_EQ(nvmlDeviceGetUUID(device, uuid, sizeof uuid), NVML_SUCCESS);
+    EXPECT_EQ(std::string(uuid).substr(0, 8), "GPU-5133");
+    ASSERT_EQ(nvmlDeviceGetName(device, name, sizeof name), NVML_SUCCESS);
+    EXPECT_STREQ(name, "Simulated GPU");
+    EXPECT_EQ(nvmlDeviceGetName(device, name, 5), NVML_ERROR_INSUFFICIENT_SIZE);
+    nvmlPciInfo_t pci;
+    memset(&pci, 0x7f, sizeof pci);
+    ASSERT_EQ(nvmlDeviceGetPciInfo_v3(device, &pci), NVML_SUCCESS);
+    EXPECT_STREQ(pci.busId, "00000000:81:00.0");
+    EXPECT_STREQ(pci.busIdLegacy, "0000:81:00.0");
+    EXPECT_EQ(pci.bus, 0x81u);
+    memset(&pci, 0x7f, sizeof pci);
+    ASSERT_EQ(nvmlDeviceGetPciInfo(device, &pci), NVML_SUCCESS);
+    EXPECT_EQ(pci.busId[0], 0x7f) << "the first version's struct ends before it";
+    nvmlDevice_t same;
+    EXPECT_EQ(nvmlDeviceGetHandleByUUID(uuid, &same), NVML_SUCCESS);
+    EXPECT_EQ(same, device);
+    EXPECT_EQ(nvmlDeviceGetHandleByPciBusId_v2("00000000:81:00.0", &same), NVML_SUCCESS);
+    EXPECT_EQ(same, device);
+    EXPECT_EQ(nvmlDeviceGetHandleByPciBusId_v2("0000:99:00.0", &same), NVML_ERROR_NOT_FOUND);
+    unsigned index = 9;
+    EXPECT_EQ(nvmlDeviceGetIndex(same, &index), NVML_SUCCESS);
+    EXPECT_EQ(index, 3u);
+    EXPECT_EQ(nvmlDeviceGetHandleByIndex_v2(4, &device), NVML_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(nvmlDeviceGetIndex(reinterpret_cast<nvmlDevice_t>(&index), &index), NVML_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(nvmlDeviceGetFanSpeed(same, &index), NVML_ERROR_NOT_SUPPORTED);
+    int version = 0;
+    EXPECT_EQ(nvmlSystemGetCudaDriverVersion_v2(&version), NVML_SUCCESS);
+    EXPECT_EQ(version, 13000);
+    EXPECT_EQ(nvmlShutdown(), NVML_SUCCESS);
+    EXPECT_EQ(nvmlShutdown(), NVML_ERROR_UNINITIALIZED);
+  });
+}
+
+TEST(Nvml, ShowsMemoryAndProcessesOfAll) {
+  Signal full;
+  const Environment environment{{"GPUFENCE_SIM", "5"}};
+  const pid_t other = start(environment, [&] {
+    EXPECT_EQ(cuInit(0), CUDA_SUCCESS);
+    CUcontext context;
+    CUdeviceptr memory;
+    EXPECT_EQ(cuCtxCreate(&context, nullptr, 0, 1), CUDA_SUCCESS);
+    EXPECT_EQ(cuMemAlloc(&memory, 3 * kGiB), CUDA_SUCCESS);
+    full.send();
+    pause();
+  });
+  full.wait();
+  in_child(environment, [&] {
+    ASSERT_EQ(nvmlInitWithFlags(0), NVML_SUCCESS);
+    nvmlDevice_t device, idle;
+    ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(1, &device), NVML_SUCCESS);
+    ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(0, &idle), NVML_SUCCESS);
+    nvmlMemory_t memory;
+    ASSERT_EQ(nvmlDeviceGetMemoryInfo(device, &memory), NVML_SUCCESS);
+    EXPECT_EQ(memory.total, 17179869184u);
+    EXPECT_EQ(memory.used, 3489660928u);  // 3 GiB and one context of 256 MiB
+    EXPECT_EQ(memory.free, 13690208256u);
+    nvmlMemory_v2_t memory2{};
+    EXPECT_EQ(nvmlDeviceGetMemoryInfo_v2(device, &memory2), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    memory2.version = nvmlMemory_v2;
+    ASSERT_EQ(nvmlDeviceGetMemoryInfo_v2(device, &memory2), NVML_SUCCESS);
+    EXPECT_EQ(memory2.used, 3489660928u);
+    unsigned count = 0;
+    EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, nullptr), NVML_ERROR_INSUFFICIENT_SIZE);
+    EXPECT_EQ(count, 1u);
+    nvmlProcessInfo_t info[4] = {};
+    count = 4;
+    ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(device, &count, info), NVML_SUCCESS);
+    EXPECT_EQ(count, 1u);
+    EXPECT_EQ(info[0].pid, static_cast<unsigned>(other));
+    EXPECT_EQ(info[0].usedGpuMemory, 3489660928u);
+    EXPECT_EQ(info[0].gpuInstanceId, 0xffffffffu);
+    nvmlProcessInfo_v1_t old[2] = {};
+    count = 2;
+    ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses(device, &count, old), NVML_SUCCESS);
+    EXPECT_EQ(old[0].usedGpuMemory, 3489660928u);
+    count = 4;
+    ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(idle, &count, info), NVML_SUCCESS);
+    EXPECT_EQ(count, 0u);
+    kill(other, SIGKILL);
+    for (int i = 0; i < 2000 && memory.used != 0; ++i) {
+      usleep(1000);
+      ASSERT_EQ(nvmlDeviceGetMemoryInfo(device, &memory), NVML_SUCCESS);
+    }
+    EXPECT_EQ(memory.used, 0u);
+  });
+  EXPECT_TRUE(WIFSIGNALED(finish(other)));
+}
+
+}  // namespace
+}  // namespace gpufence::sim
