@@ -258,10 +258,23 @@ Process Machine::start_unfenced(const std::vector<std::string>& program, const W
   return launch(program, with, true);
 }
 
-Result Machine::gpufence(const std::vector<std::string>& arguments, const With& with) {
-  std::vector<std::string> argv = {gpufence_command()};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
+Result Machine::gpufence(std::vector<std::string> arguments, const With& with) {
+  arguments.insert(arguments.begin(), gpufence_command());
+  return command(arguments, with);
+}
+
+Result Machine::command(const std::vector<std::string>& argv, const With& with) {
   return launch(argv, with, false).wait();
+}
+
+std::string Machine::install() {
+  const fs::path built = fs::path(gpufence_command()).parent_path().parent_path();
+  const fs::path installed = directory_ / "installed";
+  for (const char* file : {"bin/gpufence", "lib/libgpufence.so", "lib/libgpufence-core.so"}) {
+    fs::create_directories((installed / file).parent_path());
+    fs::copy_file(built / file, installed / file);
+  }
+  return installed / "bin" / "gpufence";
 }
 
 }  // namespace gpufence::harness

@@ -108,8 +108,13 @@ class Machine {
   // The program alone, on the simulated driver.
   Result run_unfenced(const std::vector<std::string>& program, const With& with = {});
   Process start_unfenced(const std::vector<std::string>& program, const With& with = {});
-  // `gpufence …`, with nothing added but this machine's environment.
-  Result gpufence(const std::vector<std::string>& arguments, const With& with = {});
+  // `gpufence …` or any command, with nothing added but this machine's environment.
+  Result gpufence(std::vector<std::string> arguments, const With& with = {});
+  Result command(const std::vector<std::string>& argv, const With& with = {});
+
+  // Copies the command and its libraries into this machine's directory, where every user can read them, and
+  // gives the copy's path.
+  std::string install();
 
   const std::filesystem::path& directory() const { return directory_; }
   std::filesystem::path toml();  // the machine file, written as described so far

@@ -26,6 +26,8 @@ int main(int argc, char** argv) {
   say("RTLD_DEFAULT strlen", dlsym(RTLD_DEFAULT, "strlen"));
   if (void* found = dlsym(RTLD_DEFAULT, "cuInit"); found != nullptr) {
     std::printf("cuInit: %d\n", reinterpret_cast<int (*)(unsigned int)>(found)(0));
+  } else if (cuInit != nullptr) {
+    std::printf("cuInit by the weak reference: %d\n", cuInit(0));
   }
   return 0;
 }

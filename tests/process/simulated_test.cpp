@@ -5,27 +5,12 @@
 #include <signal.h>
 
 #include "machines.h"
+#include "ways.h"
 
 namespace gpufence::harness {
 namespace {
 
 using Env = std::map<std::string, std::string>;
-
-// The ways of reaching CUDA that vectors.cu was written for, and how each names an out-of-memory.
-struct Way {
-  const char* name;
-  std::vector<std::string> program;
-  const char* out_of_memory;
-};
-
-std::vector<Way> ways() {
-  return {{"shared", {probe("vectors_shared")}, "cudaErrorMemoryAllocation"},
-          {"static", {probe("vectors_static")}, "cudaErrorMemoryAllocation"},
-          {"driver", {probe("vectors_driver")}, "CUDA_ERROR_OUT_OF_MEMORY"},
-          {"driver_now", {probe("vectors_driver_now")}, "CUDA_ERROR_OUT_OF_MEMORY"},
-          {"ctypes_driver", {"python3", probe("ctypes_probe.py"), "driver"}, "CUDA_ERROR_OUT_OF_MEMORY"},
-          {"ctypes_runtime", {"python3", probe("ctypes_probe.py"), "runtime"}, "cudaErrorMemoryAllocation"}};
-}
 
 class EveryWay : public testing::TestWithParam<Way> {};
 INSTANTIATE_TEST_SUITE_P(Simulated, EveryWay, testing::ValuesIn(ways()),
