@@ -1,0 +1,95 @@
+// Where options end, and what a value may look like.
+#include "tools/gpufence/options.h"
+
+#include <gtest/gtest.h>
+
+#include "tools/gpufence/run_options.h"
+
+namespace gpufence::command {
+namespace {
+
+using Words = std::vector<std::string>;
+
+RunOptions read(const Words& words) {
+  const auto options = read_run_options(words);
+  EXPECT_TRUE(options) << (options ? "" : options.error().text());
+  return options.value_or(RunOptions{});
+}
+
+std::string error(const Words& words) {
+  const auto options = read_run_options(words);
+  return options ? "no error" : options.error().text();
+}
+
+TEST(RunOptions, EndAtTheFirstWordThatIsNone) {
+  const RunOptions options = read({"-d", "1", "prog", "-d", "4", "--", "--frobnicate"});
+  EXPECT_EQ(options.devices, "1");
+  EXPECT_EQ(options.program, (Words{"prog", "-d", "4", "--", "--frobnicate"}));
+}
+
+TEST(RunOptions, EndAtTwoDashes) {
+  EXPECT_EQ(read({"--", "-d", "4"}).program, (Words{"-d", "4"}));
+  EXPECT_EQ(read({"-m", "8G", "--", "--", "x"}).program, (Words{"--", "x"}));
+  EXPECT_EQ(read({"-", "x"}).program, (Words{"-", "x"}));
+}
+
+TEST(RunOptions, AValueIsAttachedOrTheNextWord) {
+  for (const Words& words : {Words{"-d", "2,0", "p"}, Words{"-d2,0", "p"}, Words{"-d=2,0", "p"}, Words{"--devices", "2,0", "p"},
+                             Words{"--devices=2,0", "p"}, Words{"-qd", "2,0", "p"}})
+    EXPECT_EQ(read(words).devices, "2,0") << words.front();
+}
+
+TEST(RunOptions, AListMayBeginWithAMinus) {
+  for (const Words& words : {Words{"--devices=-3", "p"}, Words{"-d=-3", "p"}, Words{"-d", "-3", "p"}, Words{"--devices", "-3", "p"}, Words{"-d-3", "p"}})
+    EXPECT_EQ(read(words).devices, "-3") << words.front();
+}
+
+TEST(RunOptions, AForgottenValueIsNotTheNextOption) {
+  EXPECT_EQ(error({"-d", "--dry-run", "p"}), "-d: needs a value; write --devices LIST");
+  EXPECT_EQ(error({"-d", "--", "p"}), "-d: needs a value; write --devices LIST");
+  EXPECT_EQ(error({"--gpu-mem"}), "--gpu-mem: needs a value; write --gpu-mem CAP");
+}
+
+TEST(RunOptions, UnknownOnesAreErrors) {
+  EXPECT_EQ(error({"--wait", "p"}), "--wait: this version has no such option; see gpufence run -h");
+  EXPECT_EQ(error({"--mode=off", "p"}), "--mode: this version has no such option; see gpufence run -h");
+  EXPECT_EQ(error({"-x", "p"}), "-x: this version has no such option; see gpufence run -h");
+  EXPECT_EQ(error({"-qx", "p"}), "-x: this version has no such option; see gpufence run -h");
+}
+
+TEST(RunOptions, ImpossibleValuesAreErrors) {
+  EXPECT_EQ(error({"--numbering", "mine", "p"}), "--numbering mine: is no choice; write host or view");
+  EXPECT_EQ(error({"--order=slow", "p"}), "--order slow: is no choice; write keep or pci or fastest");
+  EXPECT_EQ(error({"--report=x", "p"}), "--report: takes no value; see gpufence run -h");
+  EXPECT_EQ(error({"--env", "X", "p"}), "--env X: is no K=V; write --env NAME=VALUE");
+  EXPECT_EQ(error({"--env", "=X", "p"}), "--env =X: is no K=V; write --env NAME=VALUE");
+  EXPECT_EQ(error({"-d", "1", "--devices", "2", "p"}), "--devices: is given twice; write it once");
+}
+
+TEST(RunOptions, EnvMayBeRepeated) {
+  EXPECT_EQ(read({"--env", "A=1", "--env", "B==", "p"}).env, (Words{"A=1", "B=="}));
+}
+
+TEST(RunOptions, AProgramIsNeeded) {
+  EXPECT_EQ(error({}), "run: no program is named; write gpufence run [OPTIONS] -- PROGRAM [ARG…]");
+  EXPECT_EQ(error({"-d", "0", "--"}), "run: no program is named; write gpufence run [OPTIONS] -- PROGRAM [ARG…]");
+  EXPECT_TRUE(read({"-h"}).help);
+}
+
+TEST(RunOptions, TheLastOfQuietAndVerboseCounts) {
+  EXPECT_EQ(read({"-q", "p"}).loudness, "error");
+  EXPECT_EQ(read({"-v", "p"}).loudness, "info");
+  EXPECT_EQ(read({"-q", "-v", "p"}).loudness, "info");
+  EXPECT_EQ(read({"p"}).loudness, std::nullopt);
+}
+
+TEST(RunOptions, HelpNamesEveryOption) {
+  const std::string help = run_help();
+  for (const char* option : {"-d, --devices LIST", "--numbering HOW", "--order HOW", "--ignore-mask", "-m, --gpu-mem CAP",
+                             "--gpu-mem-per-process CAP", "--report-file FILE", "-q, --quiet", "-v, --verbose", "--dry-run",
+                             "--sim SPEC", "--name LABEL", "--env K=V", "-h, --help", "--help-all", "-V, --version"})
+    EXPECT_NE(help.find(option), std::string::npos) << option;
+}
+
+}  // namespace
+}  // namespace gpufence::command
