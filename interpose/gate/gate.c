@@ -281,6 +281,8 @@ static const char *reason_to_deny(void) {
   static const char *const wants[] = {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS"};
   const char *on_error = environment("GPUFENCE_ON_ERROR");
   if (syscall(SYS_faccessat, -100 /* AT_FDCWD */, "/etc/gpufence/require", 0) == 0) return "/etc/gpufence/require exists";
+  const char *off = environment("GPUFENCE");
+  if (off && !compare(off, "off")) return 0;
   if (on_error && !compare(on_error, "deny")) return "GPUFENCE_ON_ERROR=deny";
   if (on_error && *on_error) return 0;
   for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)

@@ -38,8 +38,8 @@ std::optional<std::string> read_variable(const char* name) {
   return std::string(*entry + std::strlen(name) + 1);
 }
 
-// What the driver is to read in the mask; none: what stands there.
-std::optional<std::string> mask_for_driver(const Rules& to, const std::optional<std::string>& written) {
+// The GPUs that the driver is to show, by UUID in ordinal order; none: whatever the mask that stands there says.
+std::optional<std::vector<std::string>> asked_of_driver(const Rules& to, const std::optional<std::string>& written) {
   using policies::MaskProblem;
   const auto said = [&](const char* code, const std::string& message) {
     say(code, journal::Severity::warning, [&] { return message; });
@@ -57,13 +57,8 @@ std::optional<std::string> mask_for_driver(const Rules& to, const std::optional<
   }
 
   const std::vector<std::string>& view = *to.view;
-  const auto joined = [](const std::vector<std::string>& uuids) {
-    std::string text;
-    for (const std::string& uuid : uuids) text += (text.empty() ? "" : ",") + uuid;
-    return text;
-  };
   // Untouched, or taken away: the whole view.
-  if (!written || (to.given_mask && *written == *to.given_mask)) return joined(view);
+  if (!written || (to.given_mask && *written == *to.given_mask)) return view;
 
   const auto host_text = [&](const std::string& uuid) {
     for (std::size_t i = 0; i < size; ++i) {
@@ -109,22 +104,32 @@ std::optional<std::string> mask_for_driver(const Rules& to, const std::optional<
   } else if (reading.ended_by) {
     said("GF103", lead + "it " + policies::describe(*reading.ended_by, world.size()) + ": " + remains());
   }
-  return joined(left);
+  return left;
 }
 
 // Swaps one pointer of `environ` to a leaked string and back; setenv would free what another thread reads. Several
-// threads may be in cuInit: the first swaps, the last restores, and nobody waits for the driver under the lock.
+// threads may be in cuInit: the first decides and swaps, the last restores, and nobody waits for the driver under
+// the lock.
 class MaskForCall {
  public:
   explicit MaskForCall(const Rules& to) {
     const std::lock_guard guard(lock);
-    if (inside++ > 0) return;
-    try {
-      const std::optional<std::string> mask = mask_for_driver(to, read_variable(kMask));
-      if (mask) put(std::string(kMask) + "=" + *mask);
-    } catch (...) {
-      failed_ = true;
+    if (inside++ == 0) {
+      try {
+        const auto uuids = asked_of_driver(to, read_variable(kMask));
+        asked = uuids ? new std::vector<std::string>(*uuids) : nullptr;
+        if (uuids) {
+          std::string text = std::string(kMask) + "=";
+          for (std::size_t i = 0; i < uuids->size(); ++i) text += (i > 0 ? "," : "") + (*uuids)[i];
+          put(text);
+        }
+        undecided = false;
+      } catch (...) {
+        undecided = true;
+      }
     }
+    asked_ = asked;
+    undecided_ = undecided;
   }
   ~MaskForCall() {
     const std::lock_guard guard(lock);
@@ -138,7 +143,9 @@ class MaskForCall {
   MaskForCall(const MaskForCall&) = delete;
   MaskForCall& operator=(const MaskForCall&) = delete;
 
-  [[nodiscard]] bool failed() const { return failed_; }
+  // Leaked, as the strings are: other threads may still look at them. Null: no view was asked for.
+  [[nodiscard]] const std::vector<std::string>* asked_uuids() const { return asked_; }
+  [[nodiscard]] bool out_of_memory() const { return undecided_; }
 
  private:
   static void put(const std::string& text) {
@@ -167,7 +174,11 @@ class MaskForCall {
   static inline constinit char* before = nullptr;
   static inline constinit char** our_environ = nullptr;
   static inline constinit char** old_environ = nullptr;
-  bool failed_ = false;
+  static inline constinit const std::vector<std::string>* asked = nullptr;
+  static inline constinit bool undecided = false;
+
+  const std::vector<std::string>* asked_ = nullptr;
+  bool undecided_ = false;
 };
 
 std::optional<observe::Device> describe_device(int ordinal, const Rules& to) {
@@ -216,36 +227,25 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
   return seen;
 }
 
-// The driver's list must be the beginning-to-end image of what the mask named: compared by UUID.
-std::string difference(const Visible& seen, const std::vector<std::string>& view, bool program_narrowed) {
-  std::size_t at = 0;
-  for (const observe::Device& device : seen.devices) {
-    if (program_narrowed) {
-      bool inside = false;
-      for (const std::string& uuid : view) inside = inside || uuid == device.uuid;
-      if (!inside) return "the driver shows " + device.uuid + ", which is outside the view";
-      continue;
+// The driver's list must be what the mask named, GPU by GPU; why it is not, or nothing.
+std::string difference(const Visible& seen, const std::vector<std::string>& asked) {
+  for (std::size_t i = 0; i < seen.devices.size() && i < asked.size(); ++i) {
+    if (seen.devices[i].uuid != asked[i]) {
+      return "the driver shows " + seen.devices[i].uuid + " as CUDA " + std::to_string(i) + ", the view has " + asked[i];
     }
-    if (at >= view.size() || view[at] != device.uuid) {
-      return "the driver shows " + device.uuid + " as CUDA " + std::to_string(device.ordinal) + ", the view has " +
-             (at < view.size() ? view[at] : std::string("no such GPU"));
-    }
-    ++at;
   }
-  if (!program_narrowed && at != view.size()) {
-    return "the driver shows " + std::to_string(at) + " GPUs, the view has " + std::to_string(view.size());
-  }
-  return {};
+  if (seen.devices.size() == asked.size()) return {};
+  return "the driver shows " + std::to_string(seen.devices.size()) + " GPUs, the view has " + std::to_string(asked.size());
 }
 
 CUresult fenced_init(unsigned flags, const observe::Call& call) {
   const Rules& to = rules();
-  const std::optional<std::string> written = read_variable(kMask);
-  const bool narrowed = written && to.given_mask && *written != *to.given_mask;
+  const std::vector<std::string>* asked = nullptr;
   CUresult result = CUDA_SUCCESS;
   {
     const MaskForCall mask(to);
-    if (mask.failed()) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (mask.out_of_memory()) return CUDA_ERROR_OUT_OF_MEMORY;
+    asked = mask.asked_uuids();
     result = real<&::cuInit>(flags);
   }
   if (result != CUDA_SUCCESS) return result;
@@ -257,8 +257,8 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
     }
     return result;
   }
-  if (to.view) {
-    const std::string why = difference(*seen, *to.view, narrowed);
+  if (asked != nullptr) {
+    const std::string why = difference(*seen, *asked);
     if (!why.empty()) {
       deny(why + "; called by " + observe::text(call));
       return CUDA_ERROR_NO_DEVICE;
