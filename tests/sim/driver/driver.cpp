@@ -46,6 +46,7 @@ bool ready() {
 
 CUresult initialise() {
   // A child forked by one thread while another is in here must not find the lock taken for ever.
+  keep_forks_out();
   static const int registered =
       pthread_atfork([] { init_lock.lock(); }, [] { init_lock.unlock(); }, [] { init_lock.unlock(); });
   (void)registered;

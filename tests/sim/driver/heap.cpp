@@ -27,7 +27,7 @@ int class_that_fits(uint64_t granules) {
 }
 
 // Host memory is given back once a free block may hold this much of it: rarely enough to keep frees quick.
-constexpr uint64_t kGiveBackGranules = (uint64_t{1} << 20) / Heap::kGranule;
+constexpr uint64_t kGiveBackGranules = (uint64_t{16} << 20) / Heap::kGranule;
 
 // Every range of every heap, for owner_of. Only ever grows: ranges are never unmapped.
 struct Owned {

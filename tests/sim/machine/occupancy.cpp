@@ -208,10 +208,14 @@ class Occupancy::Probe {
   size_t seized_ = kSlots;
 };
 
-Occupancy::Occupancy(const Machine& machine) : machine_(machine), path_(file_path(machine)) {
+void keep_forks_out() {
   static const int registered = pthread_atfork([] { descriptor_open.lock(); }, [] { descriptor_open.unlock(); },
                                                [] { descriptor_open.unlock(); });
   (void)registered;
+}
+
+Occupancy::Occupancy(const Machine& machine) : machine_(machine), path_(file_path(machine)) {
+  keep_forks_out();
   const size_t gpus = machine.gpus.size();
   if (gpus == 0 || !join()) {
     const int why = errno;

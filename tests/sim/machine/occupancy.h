@@ -47,6 +47,10 @@ class Occupancy {
   std::atomic<uint64_t> last_reap_ns_{0};
 };
 
+// Makes fork wait while a descriptor of the file is open. Called by Occupancy; call it earlier where a lock that is
+// held round Occupancy's making has a fork handler too: handlers take their locks last registered first.
+void keep_forks_out();
+
 struct Holder {
   pid_t pid;
   std::vector<uint64_t> bytes;  // by host index

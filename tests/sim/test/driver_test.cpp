@@ -8,8 +8,6 @@
 #include <array>
 #include <cstring>
 #include <fstream>
-#include <regex>
-#include <sstream>
 #include <thread>
 
 #include "process.h"
@@ -605,16 +603,17 @@ TEST(Stream, EventsTimeWithinOneGpuAndNotAcross) {
 }
 
 TEST(Errors, EveryCodeOfCudaHHasItsNameAndAText) {
-  std::stringstream header;
-  header << std::ifstream(CUDA_H).rdbuf();
-  const std::string text = header.str();
-  const std::regex code(R"(\n\s+(CUDA_SUCCESS|CUDA_ERROR_\w+)\s+=\s*(\d+))");
-  int count = 0;
-  for (std::sregex_iterator it(text.begin(), text.end(), code), end; it != end; ++it, ++count) {
-    const auto value = static_cast<CUresult>(std::stoi((*it)[2]));
+  std::ifstream header(CUDA_H);
+  int count = 0, code = 0;
+  char declared[100];
+  for (std::string line; std::getline(header, line);) {
+    if (sscanf(line.c_str(), " %99[A-Z_0-9] = %d", declared, &code) != 2) continue;
+    if (strcmp(declared, "CUDA_SUCCESS") != 0 && strncmp(declared, "CUDA_ERROR_", 11) != 0) continue;
+    ++count;
+    const auto value = static_cast<CUresult>(code);
     const char *name = nullptr, *words = nullptr;
     OK(cuGetErrorName(value, &name));
-    EXPECT_EQ(std::string(name), (*it)[1].str());
+    EXPECT_STREQ(name, declared);
     OK(cuGetErrorString(value, &words));
     EXPECT_GT(strlen(words), 5u);
   }
@@ -632,9 +631,9 @@ TEST(Unsupported, IsSaidOnceAFunction) {
     void* address = nullptr;
     OK(cuGetProcAddress("cuModuleLoad", &address, 13000, 0, nullptr));
   });
-  EXPECT_TRUE(std::regex_match(said, std::regex(R"(gpufence\[\d+\] GF601 warning: the simulator has no cuGraphCreate: )"
-                                                R"(it answered CUDA_ERROR_NOT_SUPPORTED\n)")))
-      << said;
+  EXPECT_EQ(said.substr(0, 9), "gpufence[");
+  EXPECT_EQ(said.substr(said.find(']')),
+            "] GF601 warning: the simulator has no cuGraphCreate: it answered CUDA_ERROR_NOT_SUPPORTED\n");
 }
 
 TEST(Calls, AreWrittenDownWhenAskedFor) {
