@@ -1,17 +1,17 @@
-// See fence.h. Arming happens at the first intercepted call, in whichever thread comes first; several may, so the
-// rules are built aside and published with one compare-and-swap.
+// See fence.h. Arming happens at the first intercepted call, in whichever thread comes first; several may, so
+// the rules are built aside and published with one compare-and-swap.
 #include "fence.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
+#include <dlfcn.h>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <dlfcn.h>
 #include <fstream>
 #include <iterator>
 
@@ -41,7 +41,8 @@ bool deny_on_error(const Environment& environment) {
   const std::optional<std::string> asked = environment("GPUFENCE_ON_ERROR");
   if (asked && *asked == "deny") return true;
   if (asked && !asked->empty()) return false;
-  for (const char* name : {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS"}) {
+  for (const char* name :
+       {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS"}) {
     if (environment(name)) return true;
   }
   return false;
@@ -59,7 +60,8 @@ std::optional<std::string> process_environment(const char* name) {
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
 }
 
-// ---- The exit report --------------------------------------------------------------------------------------------
+// ---- The exit report
+// --------------------------------------------------------------------------------------------
 
 // Written once by the thread that publishes the rules; leaked, since the report runs at exit.
 struct Armed {
@@ -107,7 +109,8 @@ std::string program_text() {
 std::string how_text() {
   std::string runtimes;
   for (const char* name : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"}) {
-    if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != nullptr) runtimes += std::string(runtimes.empty() ? "" : ", ") + name;
+    if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != nullptr)
+      runtimes += std::string(runtimes.empty() ? "" : ", ") + name;
   }
   return runtimes.empty() ? "driver calls (the runtime, if any, is linked statically)"
                           : "driver calls and the shared runtime (" + runtimes + ")";
@@ -144,7 +147,8 @@ journal::Report make_report(const Armed& from) {
         row.cap_rule = cap->rule;
       }
       const hooks::Visible::Chosen& chosen = seen->chosen[at];
-      if (const char* api = chosen.api.load(); api != nullptr) row.chosen_by = observe::text({api, chosen.caller.load()});
+      if (const char* api = chosen.api.load(); api != nullptr)
+        row.chosen_by = observe::text({api, chosen.caller.load()});
       report.rows.push_back(std::move(row));
     }
     if (seen->ledger->underflows() > 0) {
@@ -152,10 +156,13 @@ journal::Report make_report(const Armed& from) {
     }
   }
   for (const auto& [code, count] : to.journal->counts()) report.findings[code] += count;
-  if (const std::string* why = to.deny.load(); why != nullptr) report.notes.push_back("CUDA was denied: " + *why);
+  if (const std::string* why = to.deny.load(); why != nullptr)
+    report.notes.push_back("CUDA was denied: " + *why);
   if (!to.caps.empty()) {
     report.notes.emplace_back("caps count for this process: each child process gets a cap of its own");
-    report.notes.emplace_back("caps count cuMemAlloc, cuMemAllocPitch and cuMemAllocManaged: pools, arrays and mapped memory are not capped yet");
+    report.notes.emplace_back(
+        "caps count cuMemAlloc, cuMemAllocPitch and cuMemAllocManaged: pools, arrays and mapped memory are "
+        "not capped yet");
   }
   return report;
 }
@@ -183,7 +190,8 @@ void at_exit() noexcept {
     const int file = ::open(from->reporting.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (file < 0) {
       const std::string reason = std::strerror(errno);
-      hooks::say("GF502", Severity::error, [&] { return "the report file " + from->reporting.file + " can't be written: " + reason; });
+      hooks::say("GF502", Severity::error,
+                 [&] { return "the report file " + from->reporting.file + " can't be written: " + reason; });
       return;
     }
     write_all(file, journal::to_json_line(report));
@@ -213,7 +221,8 @@ Configuration configure(const Environment& environment) {
   Configuration out;
   out.rules = std::make_unique<Rules>();
   Rules& rules = *out.rules;
-  rules.journal = std::make_unique<journal::Journal>(journal::Settings{stderr_level(environment("GPUFENCE_STDERR")), 10, 2});
+  rules.journal = std::make_unique<journal::Journal>(
+      journal::Settings{stderr_level(environment("GPUFENCE_STDERR")), 10, 2});
   out.reporting.to_stderr = environment("GPUFENCE_REPORT") == "stderr";
   out.reporting.file = environment("GPUFENCE_REPORT_FILE").value_or("");
   if (environment("GPUFENCE") == "off" || environment("GPUFENCE_MODE") == "off") {
@@ -232,19 +241,23 @@ Configuration configure(const Environment& environment) {
   if (const auto view = environment("GPUFENCE_VIEW")) {
     rules.view = split(*view);
   } else if (environment("GPUFENCE_DEVICES")) {
-    bad("GPUFENCE_DEVICES without the launcher is not known to this build: start the program with gpufence run --devices");
+    bad("GPUFENCE_DEVICES without the launcher is not known to this build: start the program with gpufence "
+        "run --devices");
   }
   if (const auto numbering = environment("GPUFENCE_NUMBERING")) {
-    if (*numbering == "view") rules.numbering = hooks::Numbering::view;
-    else if (*numbering != "host") bad("GPUFENCE_NUMBERING=" + *numbering + ": host or view is meant");
+    if (*numbering == "view")
+      rules.numbering = hooks::Numbering::view;
+    else if (*numbering != "host")
+      bad("GPUFENCE_NUMBERING=" + *numbering + ": host or view is meant");
   }
   struct Source {
     const char* variable;
     const char* option;
     policies::Scope scope;
   };
-  for (const Source& source : {Source{"GPUFENCE_GPU_MEM", "--gpu-mem", policies::Scope::run},
-                               Source{"GPUFENCE_GPU_MEM_PER_PROCESS", "--gpu-mem-per-process", policies::Scope::process}}) {
+  for (const Source& source :
+       {Source{"GPUFENCE_GPU_MEM", "--gpu-mem", policies::Scope::run},
+        Source{"GPUFENCE_GPU_MEM_PER_PROCESS", "--gpu-mem-per-process", policies::Scope::process}}) {
     const auto text = environment(source.variable);
     if (!text) continue;
     const auto amounts = policies::parse_caps(*text);

@@ -1,5 +1,5 @@
-// The composition root: reads the environment once, builds the rules, and makes the exit report. The only file that
-// knows all layers; from below it is reached as dispatch::arm() alone.
+// The composition root: reads the environment once, builds the rules, and makes the exit report. The only
+// file that knows all layers; from below it is reached as dispatch::arm() alone.
 #pragma once
 
 #include <functional>

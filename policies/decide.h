@@ -1,5 +1,5 @@
-// What is allowed: the answer to one request for device memory. Pure: the same request and the same caps give the
-// same verdict, whoever asks and whenever.
+// What is allowed: the answer to one request for device memory. Pure: the same request and the same caps give
+// the same verdict, whoever asks and whenever.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Request {
 
 struct Verdict {
   bool allowed = true;
-  const Cap* cap = nullptr;       // the cap that refuses
-  std::uint64_t to_free = 0;      // bytes that must be freed for the request to fit; 0 if nothing would help
+  const Cap* cap = nullptr;   // the cap that refuses
+  std::uint64_t to_free = 0;  // bytes that must be freed for the request to fit; 0 if nothing would help
 };
 
 // The cap that allows least; the first of equals. Null if there is none.

@@ -1,5 +1,6 @@
-// The driver API under its exported names, v1 and _ptsz included: with __CUDA_API_VERSION_INTERNAL cuda.h does not
-// rename cuMemAlloc to cuMemAlloc_v2 and the like, so a hook takes its signature from the header itself.
+// The driver API under its exported names, v1 and _ptsz included: with __CUDA_API_VERSION_INTERNAL cuda.h
+// does not rename cuMemAlloc to cuMemAlloc_v2 and the like, so a hook takes its signature from the header
+// itself.
 #pragma once
 
 #define __CUDA_API_VERSION_INTERNAL  // NOLINT: NVIDIA's name

@@ -1,5 +1,5 @@
-// See dispatch.h. The driver is looked up with the C library's own dlsym, which the gate hands over; through the
-// exported dlsym we would find ourselves.
+// See dispatch.h. The driver is looked up with the C library's own dlsym, which the gate hands over; through
+// the exported dlsym we would find ourselves.
 #include "dispatch/dispatch.h"
 
 #include <dlfcn.h>
@@ -11,8 +11,10 @@
 
 // The linker's bounds of the section that HOOK and USES fill.
 extern "C" {
-extern gpufence::dispatch::Record* const __start_gpufence_hooks[] __attribute__((visibility("hidden")));  // NOLINT
-extern gpufence::dispatch::Record* const __stop_gpufence_hooks[] __attribute__((visibility("hidden")));   // NOLINT
+extern gpufence::dispatch::Record* const __start_gpufence_hooks[]
+    __attribute__((visibility("hidden")));  // NOLINT
+extern gpufence::dispatch::Record* const __stop_gpufence_hooks[]
+    __attribute__((visibility("hidden")));  // NOLINT
 }
 
 namespace gpufence::dispatch {
@@ -23,15 +25,16 @@ constinit std::atomic<const gpufence_gate*> loaded_gate{nullptr};
 // What is known of the driver once it is bound. Leaked on purpose: threads may still call during exit.
 struct Driver {
   void* handle = nullptr;
-  std::vector<void*> targets;    // by record; null for runtime hooks
+  std::vector<void*> targets;               // by record; null for runtime hooks
   RouteTable routes{2 * records().size()};  // an address by dlsym and one by cuGetProcAddress each
   std::vector<std::string_view> hooked;  // un-suffixed names of the hooks: what cuGetProcAddress is asked for
-  std::string conflict;          // not empty: two hooks at one address
+  std::string conflict;                  // not empty: two hooks at one address
 };
 constinit std::atomic<const Driver*> driver{nullptr};
 
 void* find_driver_handle(const gpufence_gate& gate) {
-  // By soname first: that is the copy the program opened, from wherever. RTLD_NODELETE: our slots point into it.
+  // By soname first: that is the copy the program opened, from wherever. RTLD_NODELETE: our slots point into
+  // it.
   void* handle = gate.dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
   return handle != nullptr ? handle : gate.dlopen("libcuda.so.1", RTLD_NOW | RTLD_NODELETE);
 }
@@ -42,8 +45,8 @@ using GetProcAddress2 = decltype(&::cuGetProcAddress_v2);
 // The address that a look-up through the driver gives for one export; null if it has none.
 void* ask_driver(GetProcAddress2 v2, GetProcAddress1 v1, const abi::DriverExport& entry) {
   void* address = nullptr;
-  const cuuint64_t flags = entry.per_thread_default ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
-                                                    : CU_GET_PROC_ADDRESS_DEFAULT;
+  const cuuint64_t flags =
+      entry.per_thread_default ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
   CUdriverProcAddressQueryResult status{};
   CUresult result = CUDA_ERROR_NOT_FOUND;
   if (v2 != nullptr) {
@@ -67,7 +70,8 @@ std::unique_ptr<Driver> build(const gpufence_gate& gate) {
   const auto route = [&](const void* address, int record) {
     if (address != nullptr && !built->routes.add(address, record)) {
       const int other = built->routes.find(address);
-      built->conflict = std::string(all[record]->name) + " and " + all[other]->name + " are one address in this driver";
+      built->conflict =
+          std::string(all[record]->name) + " and " + all[other]->name + " are one address in this driver";
     }
   };
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -88,7 +92,9 @@ std::unique_ptr<Driver> build(const gpufence_gate& gate) {
   return built;
 }
 
-bool wanted(const Record& record, unsigned needs) { return record.body != nullptr && (record.needs & needs) != 0; }
+bool wanted(const Record& record, unsigned needs) {
+  return record.body != nullptr && (record.needs & needs) != 0;
+}
 
 // The constinit order in which every thread may read: targets, then needs, then slots.
 constinit std::atomic<unsigned> bound_needs{0};
@@ -136,7 +142,8 @@ void* resolve(std::uint32_t index, void*) noexcept {
     // A runtime opens the driver at its first call, which this is; bound now, its look-ups get our answers.
     bind_driver(needs);
     for (const Record* record : records()) {
-      if (record->body != nullptr && record->node != GPUFENCE_NODE_DRIVER) store_slot(to, *record, record->body);
+      if (record->body != nullptr && record->node != GPUFENCE_NODE_DRIVER)
+        store_slot(to, *record, record->body);
     }
   }
   return std::atomic_ref<void*>(to.slots[index]).load(std::memory_order_acquire);
@@ -153,7 +160,9 @@ constexpr gpufence_core kCore{GPUFENCE_GATE_VERSION, resolve, route};
 
 }  // namespace
 
-const gpufence_gate* gate() { return loaded_gate.load(std::memory_order_acquire); }
+const gpufence_gate* gate() {
+  return loaded_gate.load(std::memory_order_acquire);
+}
 
 std::span<Record* const> records() {
   return {__start_gpufence_hooks, static_cast<std::size_t>(__stop_gpufence_hooks - __start_gpufence_hooks)};
@@ -169,7 +178,8 @@ bool bind_driver(unsigned needs) {
       if (!bound->conflict.empty()) cannot_bind(bound->conflict);
     }
   }
-  // A driver that can't be routed is not half-fenced: only cuInit and the look-ups stay ours, to deny or let through.
+  // A driver that can't be routed is not half-fenced: only cuInit and the look-ups stay ours, to deny or let
+  // through.
   install(*bound, bound->conflict.empty() ? needs : (needs & kFence));
   return true;
 }
@@ -183,7 +193,8 @@ Routed routed(const char* symbol, void* address) {
     const bool ours = wanted(*all[record], bound_needs.load(std::memory_order_acquire));
     return {ours ? all[record]->body : address, false};
   }
-  const bool hooked = symbol != nullptr && std::find(bound->hooked.begin(), bound->hooked.end(), symbol) != bound->hooked.end();
+  const bool hooked = symbol != nullptr &&
+                      std::find(bound->hooked.begin(), bound->hooked.end(), symbol) != bound->hooked.end();
   return {address, hooked};
 }
 
@@ -197,7 +208,8 @@ std::size_t RouteTable::place(const void* address) const {
   auto key = reinterpret_cast<std::uintptr_t>(address);
   key = (key >> 4) * 0x9E3779B97F4A7C15ULL;  // Fibonacci hashing: functions are 16 bytes apart
   std::size_t at = (key >> 32) & (entries_.size() - 1);
-  while (entries_[at].address != nullptr && entries_[at].address != address) at = (at + 1) & (entries_.size() - 1);
+  while (entries_[at].address != nullptr && entries_[at].address != address)
+    at = (at + 1) & (entries_.size() - 1);
   return at;
 }
 
@@ -208,7 +220,9 @@ bool RouteTable::add(const void* address, int record) {
   return true;
 }
 
-int RouteTable::find(const void* address) const { return entries_[place(address)].record; }
+int RouteTable::find(const void* address) const {
+  return entries_[place(address)].record;
+}
 
 }  // namespace gpufence::dispatch
 

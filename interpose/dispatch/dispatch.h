@@ -1,7 +1,7 @@
-// From the gate's slots to bodies and back: which record stands behind a slot, which driver is the true one, and
-// which of our bodies replaces an address that the driver hands out.
-// Nothing here takes a lock or waits: a thread in a dlopen constructor and a thread in arm would wait for each
-// other. State is built aside and published with one compare-and-swap; the loser throws his away.
+// From the gate's slots to bodies and back: which record stands behind a slot, which driver is the true one,
+// and which of our bodies replaces an address that the driver hands out. Nothing here takes a lock or waits:
+// a thread in a dlopen constructor and a thread in arm would wait for each other. State is built aside and
+// published with one compare-and-swap; the loser throws his away.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ struct Routed {
 };
 [[nodiscard]] Routed routed(const char* symbol, void* address);
 
-// Address → record, open addressing, filled once. Two hooked names at one address are an error: which body would
-// be right could only be guessed.
+// Address → record, open addressing, filled once. Two hooked names at one address are an error: which body
+// would be right could only be guessed.
 class RouteTable {
  public:
   explicit RouteTable(std::size_t addresses);

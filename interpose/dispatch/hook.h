@@ -1,13 +1,14 @@
 // How to add an entry point: write its body in the chapter's file under hooks/. That is all; thunk, export,
 // routing and the coverage tests are made from the record that the macro leaves.
 //
-//   HOOK(cuMemAlloc_v2, kMemory, (CUdeviceptr * out, size_t bytes)) { … real<&::cuMemAlloc_v2>(out, bytes) … }
+//   HOOK(cuMemAlloc_v2, kMemory, (CUdeviceptr * out, size_t bytes)) { … real<&::cuMemAlloc_v2>(out, bytes) …
+//   }
 //
-// How it works: the program's call reaches the gate's thunk, which jumps through its slot. A slot starts at "arm,
-// then call again"; arming fills it with the body if the policy wants it (its Need), else with the driver's own
-// pointer, so that a call no policy cares about costs a load and a jump. A body runs with the program's return
-// address, and real<> is always the driver's function, never a hook.
-// Records are found through pointers in an ELF section: an array of structs would be padded by g++.
+// How it works: the program's call reaches the gate's thunk, which jumps through its slot. A slot starts at
+// "arm, then call again"; arming fills it with the body if the policy wants it (its Need), else with the
+// driver's own pointer, so that a call no policy cares about costs a load and a jump. A body runs with the
+// program's return address, and real<> is always the driver's function, never a hook. Records are found
+// through pointers in an ELF section: an array of structs would be padded by g++.
 #pragma once
 
 #include <atomic>
@@ -35,8 +36,8 @@ struct Record {
   std::atomic<void*>* target;  // the driver's function, filled at arm; null for runtime hooks
 };
 
-// Set at bind, before any slot leads to a body. Never null from then on: where the driver lacks the entry point
-// it is a function that answers CUDA_ERROR_NOT_FOUND.
+// Set at bind, before any slot leads to a body. Never null from then on: where the driver lacks the entry
+// point it is a function that answers CUDA_ERROR_NOT_FOUND.
 template <auto Function>
 inline constinit std::atomic<void*> target{nullptr};
 
@@ -69,36 +70,38 @@ auto real_runtime(const RuntimeCall& call, Arguments... arguments) {
 
 }  // namespace gpufence::dispatch
 
-#define GPUFENCE_RECORD(symbol, id, node, needs, body, target)                                                \
-  static ::gpufence::dispatch::Record gpufence_record_##id{symbol, node, needs, body, target};                \
-  [[gnu::used, gnu::retain, gnu::section("gpufence_hooks")]] static ::gpufence::dispatch::Record* const       \
-      gpufence_pointer_##id = &gpufence_record_##id
+#define GPUFENCE_RECORD(symbol, id, node, needs, body, target)                                          \
+  static ::gpufence::dispatch::Record gpufence_record_##id{symbol, node, needs, body, target};          \
+  [[gnu::used, gnu::retain,                                                                             \
+    gnu::section("gpufence_hooks")]] static ::gpufence::dispatch::Record* const gpufence_pointer_##id = \
+      &gpufence_record_##id
 
 // The exported names, for make_gate.py, which reads them from the linked core.
-#define GPUFENCE_EXPORTED(symbol, id, node) \
-  [[gnu::used, gnu::retain, gnu::section("gpufence_names")]] static const char gpufence_name_##id[] = symbol ":" #node
+#define GPUFENCE_EXPORTED(symbol, id, node)                                                           \
+  [[gnu::used, gnu::retain, gnu::section("gpufence_names")]] static const char gpufence_name_##id[] = \
+      symbol ":" #node
 
 // Inside the body `caller` is the program's return address.
-#define HOOK(function, needs, parameters)                                                                     \
-  static ::gpufence::dispatch::Result<&::function> gpufence_hook_##function parameters noexcept;              \
-  static_assert(std::is_convertible_v<decltype(&gpufence_hook_##function), decltype(&::function)>,            \
-                "the hook's signature is not that of " #function);                                            \
-  GPUFENCE_RECORD(#function, function, 0, needs, reinterpret_cast<void*>(&gpufence_hook_##function),          \
-                  &::gpufence::dispatch::target<&::function>);                                                \
-  GPUFENCE_EXPORTED(#function, function, 0);                                                                  \
+#define HOOK(function, needs, parameters)                                                            \
+  static ::gpufence::dispatch::Result<&::function> gpufence_hook_##function parameters noexcept;     \
+  static_assert(std::is_convertible_v<decltype(&gpufence_hook_##function), decltype(&::function)>,   \
+                "the hook's signature is not that of " #function);                                   \
+  GPUFENCE_RECORD(#function, function, 0, needs, reinterpret_cast<void*>(&gpufence_hook_##function), \
+                  &::gpufence::dispatch::target<&::function>);                                       \
+  GPUFENCE_EXPORTED(#function, function, 0);                                                         \
   static ::gpufence::dispatch::Result<&::function> gpufence_hook_##function parameters noexcept
 
 // A driver function that hooks call themselves and that nobody needs to hook.
 #define USES(function) \
   GPUFENCE_RECORD(#function, use_##function, 0, 0, nullptr, &::gpufence::dispatch::target<&::function>)
 
-// A runtime call: one record, slot and thunk for each major version of the runtime. The body gets `call` besides
-// the parameters. `type` is the function's pointer type.
-#define RUNTIME_HOOK(function, type, parameters, arguments)                                        \
-  RUNTIME_HOOK_BODY(function, type, parameters);                                                   \
-  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 11)                                \
-  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 12)                                \
-  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 13)                                \
+// A runtime call: one record, slot and thunk for each major version of the runtime. The body gets `call`
+// besides the parameters. `type` is the function's pointer type.
+#define RUNTIME_HOOK(function, type, parameters, arguments)         \
+  RUNTIME_HOOK_BODY(function, type, parameters);                    \
+  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 11) \
+  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 12) \
+  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 13) \
   RUNTIME_HOOK_BODY(function, type, parameters)
 
 // The same for a name that only the CUDA 12 runtime exports.
@@ -108,17 +111,20 @@ auto real_runtime(const RuntimeCall& call, Arguments... arguments) {
   RUNTIME_HOOK_BODY(function, type, parameters)
 
 #define GPUFENCE_UNWRAP(...) __VA_ARGS__
-#define RUNTIME_HOOK_BODY(function, type, parameters)                       \
+#define RUNTIME_HOOK_BODY(function, type, parameters)                                     \
   static typename ::gpufence::dispatch::Signature<type>::Result gpufence_body_##function( \
       const ::gpufence::dispatch::RuntimeCall& call, GPUFENCE_UNWRAP parameters) noexcept
 
 // Not a tail call: its own frame is what __builtin_return_address reads.
-#define GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, node)                                     \
-  static typename ::gpufence::dispatch::Signature<type>::Result gpufence_hook_##function##_##node parameters noexcept; \
-  GPUFENCE_RECORD(#function, function##_##node, node, ::gpufence::dispatch::kFence,                             \
-                  reinterpret_cast<void*>(&gpufence_hook_##function##_##node), nullptr);                        \
-  GPUFENCE_EXPORTED(#function, function##_##node, node);                                                        \
-  static typename ::gpufence::dispatch::Signature<type>::Result gpufence_hook_##function##_##node parameters noexcept { \
-    const ::gpufence::dispatch::RuntimeCall call{&gpufence_record_##function##_##node, __builtin_return_address(0)}; \
-    return gpufence_body_##function(call, GPUFENCE_UNWRAP arguments);                                           \
+#define GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, node)                       \
+  static typename ::gpufence::dispatch::Signature<type>::Result gpufence_hook_##function##_##node \
+      parameters noexcept;                                                                        \
+  GPUFENCE_RECORD(#function, function##_##node, node, ::gpufence::dispatch::kFence,               \
+                  reinterpret_cast<void*>(&gpufence_hook_##function##_##node), nullptr);          \
+  GPUFENCE_EXPORTED(#function, function##_##node, node);                                          \
+  static typename ::gpufence::dispatch::Signature<type>::Result gpufence_hook_##function##_##node \
+      parameters noexcept {                                                                       \
+    const ::gpufence::dispatch::RuntimeCall call{&gpufence_record_##function##_##node,            \
+                                                 __builtin_return_address(0)};                    \
+    return gpufence_body_##function(call, GPUFENCE_UNWRAP arguments);                             \
   }

@@ -1,5 +1,5 @@
-// Which runtime a call means. A process may hold two (a framework's and a plug-in's), and RTLD_NEXT finds nothing
-// when the runtime came by RTLD_LOCAL. The caller's own version needs say it best: the ELF entry for
+// Which runtime a call means. A process may hold two (a framework's and a plug-in's), and RTLD_NEXT finds
+// nothing when the runtime came by RTLD_LOCAL. The caller's own version needs say it best: the ELF entry for
 // "libcudart.so.13" names the file that the caller was linked to.
 #include <dlfcn.h>
 #include <link.h>
@@ -14,9 +14,12 @@ namespace {
 
 const char* node_text(int node) {
   switch (node) {
-    case GPUFENCE_NODE_RUNTIME_11: return "libcudart.so.11.0";
-    case GPUFENCE_NODE_RUNTIME_12: return "libcudart.so.12";
-    default: return "libcudart.so.13";
+    case GPUFENCE_NODE_RUNTIME_11:
+      return "libcudart.so.11.0";
+    case GPUFENCE_NODE_RUNTIME_12:
+      return "libcudart.so.12";
+    default:
+      return "libcudart.so.13";
   }
 }
 
@@ -54,8 +57,8 @@ void* look_up(const RuntimeCall& call) {
   if (to.dladdr1(call.caller, &info, &object, RTLD_DL_LINKMAP) != 0 && object != nullptr) {
     file = wanted_file(static_cast<const link_map*>(object), node);
   }
-  // NODELETE: the address is kept. A caller without a need of its own got its pointer from dlsym; then the loaded
-  // runtime of that version is meant.
+  // NODELETE: the address is kept. A caller without a need of its own got its pointer from dlsym; then the
+  // loaded runtime of that version is meant.
   for (const char* name : {file, node}) {
     if (name == nullptr) continue;
     void* runtime = to.dlopen(name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
@@ -65,8 +68,8 @@ void* look_up(const RuntimeCall& call) {
   return nullptr;
 }
 
-// By call site, since a site belongs to one object. Entries are only ever added; when it is full, calls are right
-// but pay the look-up.
+// By call site, since a site belongs to one object. Entries are only ever added; when it is full, calls are
+// right but pay the look-up.
 struct Site {
   std::atomic<const void*> caller{nullptr};
   std::atomic<const Record*> record{nullptr};
@@ -83,7 +86,8 @@ void* runtime_function(const RuntimeCall& call) {
     Site& site = sites[((key >> 32) + probe) % sites.size()];
     void* function = site.function.load(std::memory_order_acquire);
     const void* caller = site.caller.load(std::memory_order_relaxed);
-    if (function != nullptr && caller == call.caller && site.record.load(std::memory_order_relaxed) == call.record) {
+    if (function != nullptr && caller == call.caller &&
+        site.record.load(std::memory_order_relaxed) == call.record) {
       return function;
     }
     if (caller != nullptr) continue;

@@ -1,4 +1,5 @@
-// See charge.h. A refusal names the cap, who said so and how much must go; "the card is full" is the driver's.
+// See charge.h. A refusal names the cap, who said so and how much must go; "the card is full" is the
+// driver's.
 #include "hooks/charge.h"
 
 namespace gpufence::hooks {
@@ -10,15 +11,17 @@ std::optional<Place> place_of_current_context() noexcept {
   Visible* seen = visible();
   CUdevice device = -1;
   CUcontext context = nullptr;
-  if (seen == nullptr || real<&::cuCtxGetDevice>(&device) != CUDA_SUCCESS || !seen->has(device)) return std::nullopt;
+  if (seen == nullptr || real<&::cuCtxGetDevice>(&device) != CUDA_SUCCESS || !seen->has(device))
+    return std::nullopt;
   if (real<&::cuCtxGetCurrent>(&context) != CUDA_SUCCESS) return std::nullopt;
   return Place{seen, static_cast<std::uint32_t>(device), context};
 }
 
 bool reserve(const Place& place, std::uint64_t bytes) noexcept {
   const policies::Cap* cap = place.seen->cap(static_cast<int>(place.row));
-  return place.seen->ledger->reserve(place.row, bytes,
-                                     [&](std::uint64_t held) { return policies::decide({bytes, held}, cap).allowed; });
+  return place.seen->ledger->reserve(place.row, bytes, [&](std::uint64_t held) {
+    return policies::decide({bytes, held}, cap).allowed;
+  });
 }
 
 CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& call) noexcept {
@@ -35,7 +38,8 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
     const std::uint64_t held = seen.ledger->balance(place.row).held;
     const policies::Cap* cap = seen.cap(device.ordinal);
     const policies::Verdict verdict = policies::decide({bytes, held}, cap);
-    std::string message = observe::api_text(call) + " of " + policies::format_size(bytes) + " on " + full_name(device) + " refused";
+    std::string message = observe::api_text(call) + " of " + policies::format_size(bytes) + " on " +
+                          full_name(device) + " refused";
     if (cap == nullptr) return message;
     message += std::string(": ") + "this process holds " + policies::format_size(held) + " of its " +
                policies::format_size(cap->bytes) + " (" + cap->rule + ")";

@@ -1,4 +1,5 @@
-// How every allocating hook reads: request → verdict → reserve → the driver → commit. One body for the families.
+// How every allocating hook reads: request → verdict → reserve → the driver → commit. One body for the
+// families.
 #pragma once
 
 #include "hooks/rules.h"
@@ -19,7 +20,8 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
 // Whether the row may hold `bytes` more: decide() at the instant of the reservation.
 [[nodiscard]] bool reserve(const Place& place, std::uint64_t bytes) noexcept;
 
-// Books `bytes` before the driver is asked. `allocate()` is the driver's call; `address()` reads what it gave.
+// Books `bytes` before the driver is asked. `allocate()` is the driver's call; `address()` reads what it
+// gave.
 template <class Allocate, class Address>
 CUresult charged(std::uint64_t bytes, const char* api, const void* caller, Allocate allocate, Address address,
                  CUresult (*free)(std::uint64_t)) noexcept {

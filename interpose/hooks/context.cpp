@@ -1,6 +1,6 @@
-// The context chapter: which call chose a GPU, and what a context held when it goes. Memory of a context ends with
-// its destruction, of a primary context with its reset or last release; the holdings are released after the driver
-// has done so, up to a mark, since another thread may allocate meanwhile.
+// The context chapter: which call chose a GPU, and what a context held when it goes. Memory of a context ends
+// with its destruction, of a primary context with its reset or last release; the holdings are released after
+// the driver has done so, up to a mark, since another thread may allocate meanwhile.
 #include "hooks/rules.h"
 
 namespace gpufence::hooks {
@@ -24,7 +24,8 @@ CUresult destroyed(CUcontext context, Destroy destroy) noexcept {
   Visible* seen = visible();
   const std::uint64_t mark = seen != nullptr ? seen->ledger->mark() : 0;
   const CUresult result = destroy();
-  if (seen != nullptr && result == CUDA_SUCCESS && context != nullptr) seen->ledger->release_context(context, mark);
+  if (seen != nullptr && result == CUDA_SUCCESS && context != nullptr)
+    seen->ledger->release_context(context, mark);
   return result;
 }
 
@@ -47,7 +48,9 @@ bool inactive(CUdevice device) noexcept {
   int active = 1;
   return real<&::cuDevicePrimaryCtxGetState>(device, &flags, &active) == CUDA_SUCCESS && active == 0;
 }
-bool always() noexcept { return true; }
+bool always() noexcept {
+  return true;
+}
 
 }  // namespace
 
@@ -60,16 +63,20 @@ HOOK(cuDevicePrimaryCtxRetain, kNeeds, (CUcontext * pctx, CUdevice dev)) {
 }
 
 HOOK(cuDevicePrimaryCtxRelease, kNeeds, (CUdevice dev)) {
-  return primary_released(dev, [&] { return real<&::cuDevicePrimaryCtxRelease>(dev); }, [&] { return inactive(dev); });
+  return primary_released(
+      dev, [&] { return real<&::cuDevicePrimaryCtxRelease>(dev); }, [&] { return inactive(dev); });
 }
 HOOK(cuDevicePrimaryCtxRelease_v2, kNeeds, (CUdevice dev)) {
-  return primary_released(dev, [&] { return real<&::cuDevicePrimaryCtxRelease_v2>(dev); }, [&] { return inactive(dev); });
+  return primary_released(
+      dev, [&] { return real<&::cuDevicePrimaryCtxRelease_v2>(dev); }, [&] { return inactive(dev); });
 }
 HOOK(cuDevicePrimaryCtxReset, kNeeds, (CUdevice dev)) {
-  return primary_released(dev, [&] { return real<&::cuDevicePrimaryCtxReset>(dev); }, always);
+  return primary_released(
+      dev, [&] { return real<&::cuDevicePrimaryCtxReset>(dev); }, always);
 }
 HOOK(cuDevicePrimaryCtxReset_v2, kNeeds, (CUdevice dev)) {
-  return primary_released(dev, [&] { return real<&::cuDevicePrimaryCtxReset_v2>(dev); }, always);
+  return primary_released(
+      dev, [&] { return real<&::cuDevicePrimaryCtxReset_v2>(dev); }, always);
 }
 
 HOOK(cuCtxCreate, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
@@ -83,7 +90,8 @@ HOOK(cuCtxCreate_v3, kNeeds,
   return created(real<&::cuCtxCreate_v3>(pctx, paramsArray, numParams, flags, dev), "cuCtxCreate", dev,
                  __builtin_return_address(0));
 }
-HOOK(cuCtxCreate_v4, kNeeds, (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev)) {
+HOOK(cuCtxCreate_v4, kNeeds,
+     (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev)) {
   return created(real<&::cuCtxCreate_v4>(pctx, ctxCreateParams, flags, dev), "cuCtxCreate", dev,
                  __builtin_return_address(0));
 }

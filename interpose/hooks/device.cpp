@@ -1,5 +1,6 @@
-// The device chapter: what is told of a GPU agrees with its cap; an ordinal or PCI id that does not exist in this
-// view is explained. Count, UUIDs, PCI ids and driver version are never touched (hooks/init.cpp says why).
+// The device chapter: what is told of a GPU agrees with its cap; an ordinal or PCI id that does not exist in
+// this view is explained. Count, UUIDs, PCI ids and driver version are never touched (hooks/init.cpp says
+// why).
 #include "hooks/rules.h"
 
 namespace gpufence::hooks {
@@ -20,17 +21,18 @@ HOOK(cuDeviceTotalMem, dispatch::kCap | dispatch::kMemory, (unsigned int* bytes,
   return told_total(real<&::cuDeviceTotalMem>(bytes, dev), bytes, dev);
 }
 
-HOOK(cuDeviceTotalMem_v2, dispatch::kCap | dispatch::kMemory, (size_t* bytes, CUdevice dev)) {
+HOOK(cuDeviceTotalMem_v2, dispatch::kCap | dispatch::kMemory, (size_t * bytes, CUdevice dev)) {
   return told_total(real<&::cuDeviceTotalMem_v2>(bytes, dev), bytes, dev);
 }
 
-HOOK(cuDeviceGet, dispatch::kFindings, (CUdevice* device, int ordinal)) {
+HOOK(cuDeviceGet, dispatch::kFindings, (CUdevice * device, int ordinal)) {
   const CUresult result = real<&::cuDeviceGet>(device, ordinal);
-  if (result == CUDA_ERROR_INVALID_DEVICE) say_no_such_ordinal(ordinal, observe::current("cuDeviceGet", __builtin_return_address(0)));
+  if (result == CUDA_ERROR_INVALID_DEVICE)
+    say_no_such_ordinal(ordinal, observe::current("cuDeviceGet", __builtin_return_address(0)));
   return result;
 }
 
-HOOK(cuDeviceGetByPCIBusId, dispatch::kFindings, (CUdevice* dev, const char* pciBusId)) {
+HOOK(cuDeviceGetByPCIBusId, dispatch::kFindings, (CUdevice * dev, const char* pciBusId)) {
   const CUresult result = real<&::cuDeviceGetByPCIBusId>(dev, pciBusId);
   const Visible* seen = visible();
   if (result == CUDA_ERROR_INVALID_DEVICE && pciBusId != nullptr && seen != nullptr) {
@@ -38,7 +40,8 @@ HOOK(cuDeviceGetByPCIBusId, dispatch::kFindings, (CUdevice* dev, const char* pci
     say(
         "GF105", journal::Severity::warning,
         [&] {
-          return "the GPU at PCI " + std::string(pciBusId) + " asked for, " + observe::list_text(seen->devices) + "; " + observe::text(call);
+          return "the GPU at PCI " + std::string(pciBusId) + " asked for, " +
+                 observe::list_text(seen->devices) + "; " + observe::text(call);
         },
         observe::site_text(call.caller));
   }

@@ -1,5 +1,6 @@
-// The entry-point chapter: look-ups through the driver. Routed by the address that the driver returns, since only it
-// knows which version of a name it gives out; guessing from name and version is how wrong ABIs are handed out.
+// The entry-point chapter: look-ups through the driver. Routed by the address that the driver returns, since
+// only it knows which version of a name it gives out; guessing from name and version is how wrong ABIs are
+// handed out.
 #include "dispatch/dispatch.h"
 #include "hooks/rules.h"
 
@@ -14,8 +15,9 @@ CUresult handed_on(CUresult result, const char* symbol, void** pfn, int version)
     say(
         "GF501", journal::Severity::warning,
         [&] {
-          return "this driver has a " + std::string(symbol) + " for CUDA " + std::to_string(version / 1000) + "." +
-                 std::to_string(version % 1000 / 10) + " that gpufence doesn't know: calls of it are not fenced";
+          return "this driver has a " + std::string(symbol) + " for CUDA " + std::to_string(version / 1000) +
+                 "." + std::to_string(version % 1000 / 10) +
+                 " that gpufence doesn't know: calls of it are not fenced";
         },
         symbol);
   }
@@ -25,11 +27,14 @@ CUresult handed_on(CUresult result, const char* symbol, void** pfn, int version)
 }  // namespace
 
 HOOK(cuGetProcAddress_v2, dispatch::kFence,
-     (const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult* symbolStatus)) {
-  return handed_on(real<&::cuGetProcAddress_v2>(symbol, pfn, cudaVersion, flags, symbolStatus), symbol, pfn, cudaVersion);
+     (const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags,
+      CUdriverProcAddressQueryResult* symbolStatus)) {
+  return handed_on(real<&::cuGetProcAddress_v2>(symbol, pfn, cudaVersion, flags, symbolStatus), symbol, pfn,
+                   cudaVersion);
 }
 
-HOOK(cuGetProcAddress, dispatch::kFence, (const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags)) {
+HOOK(cuGetProcAddress, dispatch::kFence,
+     (const char* symbol, void** pfn, int cudaVersion, cuuint64_t flags)) {
   return handed_on(real<&::cuGetProcAddress>(symbol, pfn, cudaVersion, flags), symbol, pfn, cudaVersion);
 }
 

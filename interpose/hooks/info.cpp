@@ -1,4 +1,5 @@
-// What a program is told of memory agrees with its cap: total is the cap or the card, free is what either has left.
+// What a program is told of memory agrees with its cap: total is the cap or the card, free is what either has
+// left.
 #include "hooks/charge.h"
 
 #include <algorithm>

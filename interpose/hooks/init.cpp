@@ -1,6 +1,7 @@
-// cuInit: the view. It is a mask, never an altered answer, because the runtime checks count, UUIDs, PCI ids and
-// driver version against what the driver signs: for the time of the call the driver reads the view's UUIDs in
-// CUDA_VISIBLE_DEVICES, and afterwards the ordinals are compared with the view by UUID. A difference fails closed.
+// cuInit: the view. It is a mask, never an altered answer, because the runtime checks count, UUIDs, PCI ids
+// and driver version against what the driver signs: for the time of the call the driver reads the view's
+// UUIDs in CUDA_VISIBLE_DEVICES, and afterwards the ordinals are compared with the view by UUID. A difference
+// fails closed.
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -38,8 +39,10 @@ std::optional<std::string> read_variable(const char* name) {
   return std::string(*entry + std::strlen(name) + 1);
 }
 
-// The GPUs that the driver is to show, by UUID in ordinal order; none: whatever the mask that stands there says.
-std::optional<std::vector<std::string>> asked_of_driver(const Rules& to, const std::optional<std::string>& written) {
+// The GPUs that the driver is to show, by UUID in ordinal order; none: whatever the mask that stands there
+// says.
+std::optional<std::vector<std::string>> asked_of_driver(const Rules& to,
+                                                        const std::optional<std::string>& written) {
   using policies::MaskProblem;
   const auto said = [&](const char* code, const std::string& message) {
     say(code, journal::Severity::warning, [&] { return message; });
@@ -50,8 +53,10 @@ std::optional<std::vector<std::string>> asked_of_driver(const Rules& to, const s
     if (!written || to.host_gpus.empty()) return std::nullopt;
     const policies::MaskReading reading = policies::read_mask(*written, to.host_gpus);
     if (reading.ended_by) {
-      said("GF103", std::string(kMask) + "=" + *written + " " + policies::describe(*reading.ended_by, size) + ": the list ends there, " +
-                        std::to_string(reading.gpus.size()) + " of its entries count");
+      const std::size_t left = reading.gpus.size();
+      said("GF103", std::string(kMask) + "=" + *written + ": its entry " +
+                        policies::describe(*reading.ended_by, size) + ": the list ends there, " +
+                        std::to_string(left) + (left == 1 ? " GPU is visible" : " GPUs are visible"));
     }
     return std::nullopt;
   }
@@ -76,7 +81,8 @@ std::optional<std::vector<std::string>> asked_of_driver(const Rules& to, const s
   if (by_host && policies::names_numbers(*written)) {
     const auto order = read_variable("CUDA_DEVICE_ORDER");
     if (order && *order == "FASTEST_FIRST") {
-      said("GF104", std::string(kMask) + "=" + *written + " was set after start with CUDA_DEVICE_ORDER=FASTEST_FIRST; " +
+      said("GF104", std::string(kMask) + "=" + *written +
+                        " was set after start with CUDA_DEVICE_ORDER=FASTEST_FIRST; " +
                         "its numbers are read as nvidia-smi's (PCI order); set CUDA_DEVICE_ORDER=PCI_BUS_ID");
     }
   }
@@ -102,14 +108,15 @@ std::optional<std::vector<std::string>> asked_of_driver(const Rules& to, const s
   if (!outside.empty()) {
     said("GF105", lead + "this view is " + view_text() + ": " + remains());
   } else if (reading.ended_by) {
-    said("GF103", lead + "it " + policies::describe(*reading.ended_by, world.size()) + ": " + remains());
+    said("GF103",
+         lead + "its entry " + policies::describe(*reading.ended_by, world.size()) + ": " + remains());
   }
   return left;
 }
 
-// Swaps one pointer of `environ` to a leaked string and back; setenv would free what another thread reads. Several
-// threads may be in cuInit: the first decides and swaps, the last restores, and nobody waits for the driver under
-// the lock.
+// Swaps one pointer of `environ` to a leaked string and back; setenv would free what another thread reads.
+// Several threads may be in cuInit: the first decides and swaps, the last restores, and nobody waits for the
+// driver under the lock.
 class MaskForCall {
  public:
   explicit MaskForCall(const Rules& to) {
@@ -190,12 +197,14 @@ std::optional<observe::Device> describe_device(int ordinal, const Rules& to) {
   std::memcpy(bytes, uuid.bytes, sizeof bytes);
   device.uuid = observe::uuid_text(bytes);
   char text[256] = "";
-  if (real<&::cuDeviceGetPCIBusId>(text, static_cast<int>(sizeof text), ordinal) == CUDA_SUCCESS) device.pci = text;
+  if (real<&::cuDeviceGetPCIBusId>(text, static_cast<int>(sizeof text), ordinal) == CUDA_SUCCESS)
+    device.pci = text;
   for (char& c : device.pci) {
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
   }
   text[0] = 0;
-  if (real<&::cuDeviceGetName>(text, static_cast<int>(sizeof text), ordinal) == CUDA_SUCCESS) device.name = text;
+  if (real<&::cuDeviceGetName>(text, static_cast<int>(sizeof text), ordinal) == CUDA_SUCCESS)
+    device.name = text;
   std::size_t total = 0;
   if (real<&::cuDeviceTotalMem_v2>(&total, ordinal) == CUDA_SUCCESS) device.total = total;
   for (std::size_t i = 0; i < to.host_gpus.size(); ++i) {
@@ -231,11 +240,13 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
 std::string difference(const Visible& seen, const std::vector<std::string>& asked) {
   for (std::size_t i = 0; i < seen.devices.size() && i < asked.size(); ++i) {
     if (seen.devices[i].uuid != asked[i]) {
-      return "the driver shows " + seen.devices[i].uuid + " as CUDA " + std::to_string(i) + ", the view has " + asked[i];
+      return "the driver shows " + seen.devices[i].uuid + " as CUDA " + std::to_string(i) +
+             ", the view has " + asked[i];
     }
   }
   if (seen.devices.size() == asked.size()) return {};
-  return "the driver shows " + std::to_string(seen.devices.size()) + " GPUs, the view has " + std::to_string(asked.size());
+  return "the driver shows " + std::to_string(seen.devices.size()) + " GPUs, the view has " +
+         std::to_string(asked.size());
 }
 
 CUresult fenced_init(unsigned flags, const observe::Call& call) {
@@ -271,7 +282,9 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
 
 }  // namespace
 
-Visible* visible() { return the_visible.load(std::memory_order_acquire); }
+Visible* visible() {
+  return the_visible.load(std::memory_order_acquire);
+}
 
 HOOK(cuInit, dispatch::kFence, (unsigned int flags)) {
   if (rules().deny.load(std::memory_order_acquire) != nullptr) return CUDA_ERROR_NO_DEVICE;

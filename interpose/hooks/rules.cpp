@@ -10,12 +10,17 @@ constinit std::atomic<Rules*> the_rules{nullptr};
 
 }  // namespace
 
-Rules& rules() { return *the_rules.load(std::memory_order_acquire); }
-bool have_rules() { return the_rules.load(std::memory_order_acquire) != nullptr; }
+Rules& rules() {
+  return *the_rules.load(std::memory_order_acquire);
+}
+bool have_rules() {
+  return the_rules.load(std::memory_order_acquire) != nullptr;
+}
 
 Rules& publish_rules(std::unique_ptr<Rules> rules) {
   Rules* first = nullptr;
-  if (the_rules.compare_exchange_strong(first, rules.get(), std::memory_order_acq_rel)) first = rules.release();
+  if (the_rules.compare_exchange_strong(first, rules.get(), std::memory_order_acq_rel))
+    first = rules.release();
   return *first;
 }
 
@@ -26,7 +31,8 @@ std::string full_name(const observe::Device& device) {
   gpu.pci = device.pci;
   gpu.name = device.name;
   if (device.host_index >= 0) return policies::full_name(device.ordinal, gpu);
-  return "CUDA " + std::to_string(device.ordinal) + " (" + policies::short_name(device.name) + ", " + device.pci + ")";
+  return "CUDA " + std::to_string(device.ordinal) + " (" + policies::short_name(device.name) + ", " +
+         device.pci + ")";
 }
 
 void say(const char* code, journal::Severity severity, const std::function<std::string()>& message,
@@ -43,7 +49,8 @@ void note_chosen(int ordinal, const observe::Call& call) noexcept {
   if (seen == nullptr || !seen->has(ordinal)) return;
   Visible::Chosen& chosen = seen->chosen[static_cast<std::size_t>(ordinal)];
   const char* none = nullptr;
-  if (chosen.api.load(std::memory_order_relaxed) == nullptr && chosen.api.compare_exchange_strong(none, call.api)) {
+  if (chosen.api.load(std::memory_order_relaxed) == nullptr &&
+      chosen.api.compare_exchange_strong(none, call.api)) {
     chosen.caller.store(call.caller, std::memory_order_release);
   }
 }
@@ -62,11 +69,13 @@ void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept {
   say(
       "GF101", journal::Severity::warning,
       [&] {
-        std::string message = "ordinal " + std::to_string(ordinal) + " asked for, " + observe::list_text(seen->devices);
+        std::string message =
+            "ordinal " + std::to_string(ordinal) + " asked for, " + observe::list_text(seen->devices);
         for (const observe::Device& device : seen->devices) {
           // A program that was written for the whole machine means the host's GPU of that number.
           if (ordinal >= 0 && device.host_index == ordinal) {
-            message += "; host GPU " + std::to_string(ordinal) + " is ordinal " + std::to_string(device.ordinal) + " here";
+            message += "; host GPU " + std::to_string(ordinal) + " is ordinal " +
+                       std::to_string(device.ordinal) + " here";
           }
         }
         return message + "; " + observe::text(call);

@@ -1,5 +1,6 @@
-// What the hooks read: the rules, published once by arm(), and the machine as this process sees it, published once
-// by the cuInit hook. Both are immutable and leaked on purpose: threads may still call while the process exits.
+// What the hooks read: the rules, published once by arm(), and the machine as this process sees it, published
+// once by the cuInit hook. Both are immutable and leaked on purpose: threads may still call while the process
+// exits.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ enum class Numbering { host, view };
 struct CapRule {
   policies::CapSpec amounts;  // by CUDA ordinal
   policies::Scope scope = policies::Scope::run;
-  std::string rule;           // "--gpu-mem"
+  std::string rule;  // "--gpu-mem"
 };
 
 struct Rules {
@@ -35,7 +36,7 @@ struct Rules {
   std::optional<std::vector<std::string>> view;   // UUIDs in ordinal order; none: no view was asked for
   std::vector<std::string> host_gpus;             // UUIDs by host index; empty: not known here
   Numbering numbering = Numbering::host;
-  std::optional<std::string> given_mask;          // CUDA_VISIBLE_DEVICES as the launcher set it
+  std::optional<std::string> given_mask;  // CUDA_VISIBLE_DEVICES as the launcher set it
   std::vector<CapRule> caps;
   unsigned needs = dispatch::kFence;
   std::unique_ptr<journal::Journal> journal;
@@ -53,8 +54,12 @@ struct Visible {
   };
   std::unique_ptr<Chosen[]> chosen;  // by ordinal: the first call that chose it
 
-  [[nodiscard]] bool has(int ordinal) const { return ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size(); }
-  [[nodiscard]] const policies::Cap* cap(int ordinal) const { return policies::tightest(caps[static_cast<std::size_t>(ordinal)]); }
+  [[nodiscard]] bool has(int ordinal) const {
+    return ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size();
+  }
+  [[nodiscard]] const policies::Cap* cap(int ordinal) const {
+    return policies::tightest(caps[static_cast<std::size_t>(ordinal)]);
+  }
 };
 
 // Set by arm() before any slot leads to a body; never null in a hook.

@@ -1,6 +1,6 @@
-// The runtime chapter. It annotates and never counts: while a runtime call runs, what the driver hooks below find is
-// told in its name and place; ordinals that never reach the driver are caught here. Only where the runtime is shared:
-// nvcc links it statically by default, and then these names are out of reach.
+// The runtime chapter. It annotates and never counts: while a runtime call runs, what the driver hooks below
+// find is told in its name and place; ordinals that never reach the driver are caught here. Only where the
+// runtime is shared: nvcc links it statically by default, and then these names are out of reach.
 #include <cuda_runtime_api.h>
 
 #include "hooks/rules.h"

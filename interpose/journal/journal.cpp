@@ -13,7 +13,8 @@
 namespace gpufence::journal {
 namespace {
 
-// A descriptor, not a FILE: the host's stdio buffers and locks are its own. One write a line keeps lines whole.
+// A descriptor, not a FILE: the host's stdio buffers and locks are its own. One write a line keeps lines
+// whole.
 class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   explicit DescriptorSink(int descriptor) : descriptor_(descriptor) {}
@@ -40,10 +41,14 @@ class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
 
 spdlog::level::level_enum level_of(Severity severity) {
   switch (severity) {
-    case Severity::info: return spdlog::level::info;
-    case Severity::warning: return spdlog::level::warn;
-    case Severity::error: return spdlog::level::err;
-    case Severity::off: break;
+    case Severity::info:
+      return spdlog::level::info;
+    case Severity::warning:
+      return spdlog::level::warn;
+    case Severity::error:
+      return spdlog::level::err;
+    case Severity::off:
+      break;
   }
   return spdlog::level::off;
 }
@@ -52,10 +57,14 @@ spdlog::level::level_enum level_of(Severity severity) {
 
 std::string_view text(Severity severity) {
   switch (severity) {
-    case Severity::info: return "info";
-    case Severity::warning: return "warning";
-    case Severity::error: return "error";
-    case Severity::off: break;
+    case Severity::info:
+      return "info";
+    case Severity::warning:
+      return "warning";
+    case Severity::error:
+      return "error";
+    case Severity::off:
+      break;
   }
   return "off";
 }
@@ -89,7 +98,8 @@ void Journal::say(const Finding& finding) {
     }
     ++state_->lines;
   }
-  state_->logger.log(level_of(finding.severity), "{} {}: {}", finding.code, text(finding.severity), finding.message);
+  state_->logger.log(level_of(finding.severity), "{} {}: {}", finding.code, text(finding.severity),
+                     finding.message);
 }
 
 void Journal::count(const char* code) {
@@ -103,7 +113,9 @@ void Journal::close() {
     const std::lock_guard guard(state_->lock);
     std::swap(cut, state_->cut);
   }
-  if (cut > 0) state_->logger.log(spdlog::level::warn, "{} more findings; the report (--report) counts them by code", cut);
+  if (cut > 0)
+    state_->logger.log(spdlog::level::warn, "{} more findings; the report (--report) counts them by code",
+                       cut);
 }
 
 std::map<std::string, std::uint64_t> Journal::counts() const {

@@ -16,10 +16,10 @@ enum class Severity { info, warning, error, off };
 [[nodiscard]] std::string_view text(Severity severity);
 
 struct Finding {
-  const char* code = "";             // "GF401"
+  const char* code = "";  // "GF401"
   Severity severity = Severity::warning;
-  std::string message;               // without the "gpufence[pid] GF401 warning: " that stands before it
-  std::string once;                  // findings of one code and one `once` (a call site, a GPU) are said once
+  std::string message;  // without the "gpufence[pid] GF401 warning: " that stands before it
+  std::string once;     // findings of one code and one `once` (a call site, a GPU) are said once
 };
 
 struct Settings {

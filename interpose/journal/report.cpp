@@ -10,7 +10,9 @@
 namespace gpufence::journal {
 namespace {
 
-double seconds(std::uint64_t ns) { return static_cast<double>(ns) / 1e9; }
+double seconds(std::uint64_t ns) {
+  return static_cast<double>(ns) / 1e9;
+}
 
 }  // namespace
 
@@ -18,12 +20,13 @@ std::string to_text(const Report& report) {
   const std::string lead = fmt::format("gpufence[{}] report: ", report.pid);
   std::string out = fmt::format("{}{}, {:.2f} s", lead, report.program, seconds(report.duration_ns));
   if (!report.run_id.empty()) out += fmt::format(", run {}", report.run_id);
-  out += fmt::format("\n  fenced since the first CUDA call at +{:.2f} s: {}; reach: {}\n", seconds(report.fenced_after_ns),
-                     report.how, report.reach);
+  out += fmt::format("\n  fenced since the first CUDA call at +{:.2f} s: {}; reach: {}\n",
+                     seconds(report.fenced_after_ns), report.how, report.reach);
   if (report.rows.empty()) out += "  no GPU was visible\n";
   std::vector<std::array<std::string, 8>> table;
   if (!report.rows.empty()) {
-    table.push_back({"GPU", "peak held", "cap", "allocations", "refusals", "launches", "copies", "first chosen by"});
+    table.push_back(
+        {"GPU", "peak held", "cap", "allocations", "refusals", "launches", "copies", "first chosen by"});
   }
   for (const ReportRow& row : report.rows) {
     // Launches and copies are not counted by this build: a dash, never a zero.
@@ -33,7 +36,8 @@ std::string to_text(const Report& report) {
   }
   // Widths count characters, not bytes: the dash is three bytes.
   const auto width = [](const std::string& text) {
-    return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+    return static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
   };
   std::array<std::size_t, 8> widths{};
   for (const auto& line : table) {

@@ -1,5 +1,5 @@
-// The exit report: which GPUs a program used, how much it held, what was refused. As a value, and as the text and
-// the JSON line that are made of it.
+// The exit report: which GPUs a program used, how much it held, what was refused. As a value, and as the text
+// and the JSON line that are made of it.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace gpufence::journal {
 
 struct ReportRow {
   int ordinal = 0;
-  int host_index = -1;                // -1: not known here
+  int host_index = -1;  // -1: not known here
   std::string uuid, pci, name;
-  std::string full_name;              // "CUDA 1 = host GPU 3 (H100, 0000:81:00.0)"
-  std::uint64_t peak = 0;             // bytes held at most
-  std::optional<std::uint64_t> cap;   // bytes
-  std::string peak_text, cap_text;    // the same for people, as the command line writes sizes
-  std::string cap_rule;               // "--gpu-mem"
+  std::string full_name;             // "CUDA 1 = host GPU 3 (H100, 0000:81:00.0)"
+  std::uint64_t peak = 0;            // bytes held at most
+  std::optional<std::uint64_t> cap;  // bytes
+  std::string peak_text, cap_text;   // the same for people, as the command line writes sizes
+  std::string cap_rule;              // "--gpu-mem"
   std::uint64_t allocations = 0, refusals = 0;
-  std::string chosen_by;              // "cudaSetDevice at train+0x1a2b (main)"; empty: never chosen
+  std::string chosen_by;  // "cudaSetDevice at train+0x1a2b (main)"; empty: never chosen
 };
 
 struct Report {
@@ -30,7 +30,7 @@ struct Report {
   std::uint64_t fenced_after_ns = 0;  // from the start of the process to the first CUDA call
   std::vector<ReportRow> rows;
   std::map<std::string, std::uint64_t> findings;  // by code
-  std::vector<std::string> notes;     // what this build does not cover, said where it matters
+  std::vector<std::string> notes;                 // what this build does not cover, said where it matters
 };
 
 // Several lines, each ended by a newline.

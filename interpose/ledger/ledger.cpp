@@ -1,5 +1,5 @@
-// See ledger.h. The address table is sharded by address, so that threads that allocate at once seldom meet; a shard
-// is a flat table, because a list walked on every free is what makes the peers slow.
+// See ledger.h. The address table is sharded by address, so that threads that allocate at once seldom meet; a
+// shard is a flat table, because a list walked on every free is what makes the peers slow.
 #include "ledger/ledger.h"
 
 #include <new>
@@ -9,7 +9,9 @@ namespace gpufence::ledger {
 namespace {
 
 // Allocations are 256-byte aligned at least: the low bits carry nothing.
-std::uint64_t mix(std::uint64_t address) { return (address >> 8) * 0x9E3779B97F4A7C15ULL; }
+std::uint64_t mix(std::uint64_t address) {
+  return (address >> 8) * 0x9E3779B97F4A7C15ULL;
+}
 
 }  // namespace
 
@@ -29,7 +31,9 @@ void Ledger::give_back(std::uint32_t row, std::uint64_t bytes) noexcept {
   if (now < bytes) underflows_.fetch_add(1, std::memory_order_relaxed);
 }
 
-Ledger::Shard& Ledger::shard_of(std::uint64_t address) noexcept { return shards_[mix(address) >> 58]; }
+Ledger::Shard& Ledger::shard_of(std::uint64_t address) noexcept {
+  return shards_[mix(address) >> 58];
+}
 
 std::size_t Ledger::home(const Shard& shard, std::uint64_t address) noexcept {
   return (mix(address) >> 20) & (shard.capacity - 1);
@@ -37,7 +41,8 @@ std::size_t Ledger::home(const Shard& shard, std::uint64_t address) noexcept {
 
 std::size_t Ledger::find(const Shard& shard, std::uint64_t address) noexcept {
   std::size_t at = home(shard, address);
-  while (shard.entries[at].address != 0 && shard.entries[at].address != address) at = (at + 1) & (shard.capacity - 1);
+  while (shard.entries[at].address != 0 && shard.entries[at].address != address)
+    at = (at + 1) & (shard.capacity - 1);
   return at;
 }
 
@@ -93,7 +98,8 @@ bool Ledger::commit(std::uint64_t address, Holding holding) noexcept {
 }
 
 void Ledger::put_back(std::uint64_t address, const Holding& holding) noexcept {
-  // The entry's place was just freed in this shard; only a table that another thread filled meanwhile can be full.
+  // The entry's place was just freed in this shard; only a table that another thread filled meanwhile can be
+  // full.
   if (!insert(address, holding)) release(holding);
 }
 

@@ -1,8 +1,8 @@
-// Who holds how much on which GPU: reserve → commit | cancel, and release. A reservation is made before the driver
-// is asked, so that two threads can't both pass the check and both allocate; at the return of every call the sum
-// held is at most the cap.
-// This is the ledger of one process. Rows are GPUs, known by UUID; an ordinal means another card in another view.
-// Nothing throws: the callers are hooks in other people's programs.
+// Who holds how much on which GPU: reserve → commit | cancel, and release. A reservation is made before the
+// driver is asked, so that two threads can't both pass the check and both allocate; at the return of every
+// call the sum held is at most the cap. This is the ledger of one process. Rows are GPUs, known by UUID; an
+// ordinal means another card in another view. Nothing throws: the callers are hooks in other people's
+// programs.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ namespace gpufence::ledger {
 
 struct Holding {
   std::uint32_t row = 0;
-  std::uint64_t bytes = 0;    // as requested
+  std::uint64_t bytes = 0;  // as requested
   const void* context = nullptr;
-  std::uint64_t epoch = 0;    // set by commit: tells what a context held before it was destroyed
+  std::uint64_t epoch = 0;  // set by commit: tells what a context held before it was destroyed
 };
 
 struct Balance {
-  std::uint64_t held = 0, peak = 0;               // bytes
-  std::uint64_t allocations = 0, refusals = 0;    // calls
+  std::uint64_t held = 0, peak = 0;             // bytes
+  std::uint64_t allocations = 0, refusals = 0;  // calls
 };
 
 class Ledger {
@@ -36,7 +36,8 @@ class Ledger {
   [[nodiscard]] std::size_t rows() const { return rows_.size(); }
   [[nodiscard]] const std::string& uuid(std::size_t row) const { return uuids_[row]; }
 
-  // Books `bytes` if admit(held) says so; `held` is what the row holds at that instant, and the two are one step.
+  // Books `bytes` if admit(held) says so; `held` is what the row holds at that instant, and the two are one
+  // step.
   template <class Admit>
   [[nodiscard]] bool reserve(std::uint32_t row, std::uint64_t bytes, Admit admit) noexcept {
     std::atomic<std::uint64_t>& held = rows_[row].held;
@@ -60,8 +61,8 @@ class Ledger {
     return bytes == 0 || reserve(row, bytes, admit);
   }
 
-  // The driver gave `address`. A holding that still stood there belonged to a destroyed context and is released.
-  // False: out of host memory; the caller frees the address again and cancels.
+  // The driver gave `address`. A holding that still stood there belonged to a destroyed context and is
+  // released. False: out of host memory; the caller frees the address again and cancels.
   [[nodiscard]] bool commit(std::uint64_t address, Holding holding) noexcept;
 
   // A free takes the holding out first, since another thread may get the same address at once; if the driver
@@ -77,7 +78,9 @@ class Ledger {
 
   [[nodiscard]] Balance balance(std::size_t row) const noexcept;
   // Releases of more than was held; each is a fault of ours (GF503) and the row is then taken as empty.
-  [[nodiscard]] std::uint64_t underflows() const noexcept { return underflows_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t underflows() const noexcept {
+    return underflows_.load(std::memory_order_relaxed);
+  }
 
   // In the child after fork: CUDA is dead there and the parent's threads, which may hold locks, are gone.
   void forget_after_fork() noexcept;
@@ -86,8 +89,8 @@ class Ledger {
   struct alignas(64) Row {
     std::atomic<std::uint64_t> held{0}, peak{0}, allocations{0}, refusals{0};
   };
-  // One part of the address table: open addressing with backward-shift deletion, so that there are no tombstones
-  // to collect. 40 bytes an entry, at most three quarters full.
+  // One part of the address table: open addressing with backward-shift deletion, so that there are no
+  // tombstones to collect. 40 bytes an entry, at most three quarters full.
   struct Entry {
     std::uint64_t address = 0;  // 0: free
     Holding holding;

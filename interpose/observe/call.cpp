@@ -38,7 +38,8 @@ Call current(const char* driver_api, const void* caller) noexcept {
 
 std::string site_text(const void* address) {
   Dl_info info{};
-  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr) return "an unknown place";
+  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
+    return "an unknown place";
   const char* slash = std::strrchr(info.dli_fname, '/');
   char offset[32];
   std::snprintf(offset, sizeof offset, "+0x%zx",
@@ -53,10 +54,13 @@ std::string site_text(const void* address) {
 std::string api_text(const Call& call) {
   std::string api = call.api;
   const std::size_t suffix = api.rfind("_v");
-  if (suffix != std::string::npos && api.find_first_not_of("0123456789", suffix + 2) == std::string::npos) api.resize(suffix);
+  if (suffix != std::string::npos && api.find_first_not_of("0123456789", suffix + 2) == std::string::npos)
+    api.resize(suffix);
   return api;
 }
 
-std::string text(const Call& call) { return api_text(call) + " at " + site_text(call.caller); }
+std::string text(const Call& call) {
+  return api_text(call) + " at " + site_text(call.caller);
+}
 
 }  // namespace gpufence::observe

@@ -1,5 +1,6 @@
-// Which call of the program we are in. The driver level enforces, the runtime level annotates: while a runtime call
-// runs, what the driver hooks below it find is told in the runtime call's name and place, as the programmer wrote it.
+// Which call of the program we are in. The driver level enforces, the runtime level annotates: while a
+// runtime call runs, what the driver hooks below it find is told in the runtime call's name and place, as the
+// programmer wrote it.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 namespace gpufence::observe {
 
 struct Call {
-  const char* api = "";           // "cudaMalloc", "cuMemAlloc_v2"
-  const void* caller = nullptr;   // return address in the program
+  const char* api = "";          // "cudaMalloc", "cuMemAlloc_v2"
+  const void* caller = nullptr;  // return address in the program
 };
 
 // For the time of a runtime call. Calls nest (a callback may call again): the outermost counts.

@@ -5,8 +5,8 @@
 
 #include "fence.h"
 
-using gpufence::configure;
 using gpufence::Configuration;
+using gpufence::configure;
 namespace dispatch = gpufence::dispatch;
 
 namespace {
@@ -18,7 +18,9 @@ Configuration with(std::map<std::string, std::string> variables) {
     return found == variables.end() ? std::nullopt : std::optional<std::string>(found->second);
   });
 }
-bool denied(const Configuration& configuration) { return configuration.rules->deny.load() != nullptr; }
+bool denied(const Configuration& configuration) {
+  return configuration.rules->deny.load() != nullptr;
+}
 
 }  // namespace
 
@@ -32,7 +34,8 @@ TEST(Configure, NothingAskedForChangesNothing) {
 }
 
 TEST(Configure, AViewIsAListOfUuidsAndAnEmptyOneIsNoGpu) {
-  EXPECT_EQ(*with({{"GPUFENCE_VIEW", "GPU-b,GPU-a"}}).rules->view, (std::vector<std::string>{"GPU-b", "GPU-a"}));
+  EXPECT_EQ(*with({{"GPUFENCE_VIEW", "GPU-b,GPU-a"}}).rules->view,
+            (std::vector<std::string>{"GPU-b", "GPU-a"}));
   ASSERT_TRUE(with({{"GPUFENCE_VIEW", ""}}).rules->view);
   EXPECT_TRUE(with({{"GPUFENCE_VIEW", ""}}).rules->view->empty());
 }

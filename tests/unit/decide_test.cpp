@@ -42,7 +42,9 @@ TEST(Decide, MoreHeldThanTheCapRefusesEvenOneByte) {
 }
 
 TEST(Decide, TheSmallestOfSeveralCapsRules) {
-  const std::vector<Cap> caps{{3000, Scope::run, "--gpu-mem"}, {UINT64_MAX, Scope::run, "none"}, {2000, Scope::process, "--gpu-mem-per-process"}};
+  const std::vector<Cap> caps{{3000, Scope::run, "--gpu-mem"},
+                              {UINT64_MAX, Scope::run, "none"},
+                              {2000, Scope::process, "--gpu-mem-per-process"}};
   ASSERT_NE(tightest(caps), nullptr);
   EXPECT_EQ(tightest(caps)->rule, "--gpu-mem-per-process");
   EXPECT_EQ(tightest(std::vector<Cap>{{UINT64_MAX, Scope::run, "unlimited"}}), nullptr);

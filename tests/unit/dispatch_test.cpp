@@ -16,8 +16,9 @@ TEST(Records, EveryDriverRecordIsAnExportOfTheDriver) {
   for (const Record* record : records()) {
     if (record->node != GPUFENCE_NODE_DRIVER) continue;
     ++seen;
-    const bool known = std::any_of(std::begin(gpufence::abi::kDriverExports), std::end(gpufence::abi::kDriverExports),
-                                   [&](const auto& entry) { return std::strcmp(entry.symbol, record->name) == 0; });
+    const bool known =
+        std::any_of(std::begin(gpufence::abi::kDriverExports), std::end(gpufence::abi::kDriverExports),
+                    [&](const auto& entry) { return std::strcmp(entry.symbol, record->name) == 0; });
     EXPECT_TRUE(known) << record->name;
   }
   EXPECT_GT(seen, 20u);
@@ -36,11 +37,27 @@ TEST(Records, WhatTheFirstIssuePromisesIsHooked) {
   for (const Record* record : records()) {
     if (record->body != nullptr) hooked.insert(record->name);
   }
-  for (const char* name :
-       {"cuInit", "cuDeviceGet", "cuDeviceTotalMem", "cuDeviceTotalMem_v2", "cuMemAlloc", "cuMemAlloc_v2", "cuMemAllocPitch",
-        "cuMemAllocPitch_v2", "cuMemAllocManaged", "cuMemFree", "cuMemFree_v2", "cuMemGetInfo", "cuMemGetInfo_v2",
-        "cuGetProcAddress", "cuGetProcAddress_v2", "cudaSetDevice", "cudaGetDevice", "cudaGetDeviceCount", "cudaMalloc",
-        "cudaFree", "cudaGetDeviceProperties"}) {
+  for (const char* name : {"cuInit",
+                           "cuDeviceGet",
+                           "cuDeviceTotalMem",
+                           "cuDeviceTotalMem_v2",
+                           "cuMemAlloc",
+                           "cuMemAlloc_v2",
+                           "cuMemAllocPitch",
+                           "cuMemAllocPitch_v2",
+                           "cuMemAllocManaged",
+                           "cuMemFree",
+                           "cuMemFree_v2",
+                           "cuMemGetInfo",
+                           "cuMemGetInfo_v2",
+                           "cuGetProcAddress",
+                           "cuGetProcAddress_v2",
+                           "cudaSetDevice",
+                           "cudaGetDevice",
+                           "cudaGetDeviceCount",
+                           "cudaMalloc",
+                           "cudaFree",
+                           "cudaGetDeviceProperties"}) {
     EXPECT_TRUE(hooked.contains(name)) << name;
   }
 }
@@ -49,8 +66,9 @@ TEST(Records, WhatTheFirstIssuePromisesIsHooked) {
 TEST(Records, WhatTheRuntimeChecksIsNeverHooked) {
   for (const Record* record : records()) {
     if (record->body == nullptr) continue;
-    for (const char* name : {"cuDeviceGetCount", "cuDeviceGetUuid", "cuDeviceGetUuid_v2", "cuDeviceGetPCIBusId",
-                             "cuDriverGetVersion", "cuDeviceGetAttribute", "cuGetExportTable"}) {
+    for (const char* name :
+         {"cuDeviceGetCount", "cuDeviceGetUuid", "cuDeviceGetUuid_v2", "cuDeviceGetPCIBusId",
+          "cuDriverGetVersion", "cuDeviceGetAttribute", "cuGetExportTable"}) {
       EXPECT_STRNE(record->name, name);
     }
   }

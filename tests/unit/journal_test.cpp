@@ -21,13 +21,16 @@ struct Pipe {
     close(ends[1]);
     std::string text;
     char block[4096];
-    for (ssize_t n; (n = ::read(ends[0], block, sizeof block)) > 0;) text.append(block, static_cast<std::size_t>(n));
+    for (ssize_t n; (n = ::read(ends[0], block, sizeof block)) > 0;)
+      text.append(block, static_cast<std::size_t>(n));
     return text;
   }
   int ends[2] = {-1, -1};
 };
 
-std::string lead() { return "gpufence[" + std::to_string(getpid()) + "] "; }
+std::string lead() {
+  return "gpufence[" + std::to_string(getpid()) + "] ";
+}
 
 }  // namespace
 
@@ -60,7 +63,8 @@ TEST(Journal, WhatIsBelowTheLevelIsCountedOnly) {
 TEST(Journal, TheLimitCutsAndTheEndSaysHowMany) {
   Pipe out;
   Journal journal({Severity::warning, 2, out.ends[1]});
-  for (int i = 0; i < 5; ++i) journal.say({"GF101", Severity::warning, "m" + std::to_string(i), std::to_string(i)});
+  for (int i = 0; i < 5; ++i)
+    journal.say({"GF101", Severity::warning, "m" + std::to_string(i), std::to_string(i)});
   journal.close();
   journal.close();
   EXPECT_EQ(out.read_all(), lead() + "GF101 warning: m0\n" + lead() + "GF101 warning: m1\n" + lead() +
@@ -74,7 +78,8 @@ TEST(Journal, LinesOfManyThreadsStayWhole) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 50; ++i) {
-        journal.say({"GF101", Severity::warning, std::string(40, static_cast<char>('a' + t)), std::to_string(t * 50 + i)});
+        journal.say({"GF101", Severity::warning, std::string(40, static_cast<char>('a' + t)),
+                     std::to_string(t * 50 + i)});
       }
     });
   }

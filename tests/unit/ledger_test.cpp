@@ -115,13 +115,16 @@ TEST(Ledger, EightThreadsNeverExceedTheCapAndLeaveNothing) {
     threads.emplace_back([&, id] {
       std::mt19937_64 random(id);
       for (int i = 0; i < 5000; ++i) {
-        const std::uint64_t bytes = random() % 4000, address = ((id * 5000 + static_cast<std::uint64_t>(i)) + 1) * 256;
+        const std::uint64_t bytes = random() % 4000,
+                            address = ((id * 5000 + static_cast<std::uint64_t>(i)) + 1) * 256;
         if (!ledger.reserve(0, bytes, at_most(kCap, bytes))) continue;
         if (ledger.balance(0).held > kCap) over = true;
         if (!ledger.commit(address, {0, bytes, nullptr, 0})) over = true;
         const auto holding = ledger.take(address);
-        if (holding) ledger.release(*holding);
-        else over = true;
+        if (holding)
+          ledger.release(*holding);
+        else
+          over = true;
       }
     });
   }
