@@ -7,7 +7,8 @@
 namespace gpufence::sim {
 namespace {
 
-// Plain data, so that a thread's end runs nothing of ours; deeper stacks than any program has leak a few words.
+// Plain data, so that a thread's end runs nothing of ours; deeper stacks than any program has leak a few
+// words.
 struct Stack {
   Context** deep;
   unsigned depth, room;
@@ -29,10 +30,16 @@ bool push(Context* context) {
   return true;
 }
 
-Context* pop() { return stack.depth == 0 ? nullptr : stack.all()[--stack.depth]; }
+Context* pop() {
+  return stack.depth == 0 ? nullptr : stack.all()[--stack.depth];
+}
 
-CUcontext handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
-Context* checked(CUcontext context) { return driver().contexts.check(context); }
+CUcontext handle(Context* context) {
+  return reinterpret_cast<CUcontext>(context);
+}
+Context* checked(CUcontext context) {
+  return driver().contexts.check(context);
+}
 
 constexpr unsigned kFlags = CU_CTX_FLAGS_MASK;
 
@@ -62,7 +69,9 @@ CUresult destroy(CUcontext given) {
 
 }  // namespace
 
-Context* current_context() { return stack.depth == 0 ? nullptr : stack.all()[stack.depth - 1]; }
+Context* current_context() {
+  return stack.depth == 0 ? nullptr : stack.all()[stack.depth - 1];
+}
 
 Context* activate(Device& device, Context* again, unsigned flags, unsigned api_version) {
   if (!driver().occupancy.reserve(device.host_index, device.gpu->context_bytes)) return nullptr;
@@ -119,7 +128,8 @@ CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinity, int count
 CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* params, unsigned int flags, CUdevice ordinal) {
   return initialised(__func__, [&] {
     if (params != nullptr && params->cigParams != nullptr) return CUDA_ERROR_NOT_SUPPORTED;
-    if (params != nullptr && params->execAffinityParams != nullptr) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+    if (params != nullptr && params->execAffinityParams != nullptr)
+      return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
     return create(out, flags, ordinal, 3020);
   });
 }
@@ -305,7 +315,8 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache* out) {
 
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   return in_context(__func__, [&](Context& context) {
-    if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+    if (config < CU_FUNC_CACHE_PREFER_NONE || config > CU_FUNC_CACHE_PREFER_EQUAL)
+      return CUDA_ERROR_INVALID_VALUE;
     context.cache_config = config;
     return CUDA_SUCCESS;
   });
@@ -354,7 +365,9 @@ CUresult with_primary(const char* name, CUdevice ordinal, Body&& body) {
   });
 }
 
-bool active(const Device& device) { return device.primary != nullptr && device.primary->active; }
+bool active(const Device& device) {
+  return device.primary != nullptr && device.primary->active;
+}
 
 CUresult release(Device& device) {
   if (device.primary_refs == 0) return CUDA_ERROR_INVALID_CONTEXT;
@@ -392,10 +405,18 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice ordinal) {
   });
 }
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) { return with_primary(__func__, ordinal, release); }
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) { return with_primary(__func__, ordinal, release); }
-CUresult cuDevicePrimaryCtxReset(CUdevice ordinal) { return with_primary(__func__, ordinal, reset); }
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) { return with_primary(__func__, ordinal, reset); }
+CUresult cuDevicePrimaryCtxRelease(CUdevice ordinal) {
+  return with_primary(__func__, ordinal, release);
+}
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice ordinal) {
+  return with_primary(__func__, ordinal, release);
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice ordinal) {
+  return with_primary(__func__, ordinal, reset);
+}
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice ordinal) {
+  return with_primary(__func__, ordinal, reset);
+}
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice ordinal, unsigned int flags) {
   return with_primary(__func__, ordinal, [&](Device& device) { return set_flags(device, flags); });

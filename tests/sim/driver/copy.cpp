@@ -1,5 +1,5 @@
-// Copies and memsets, in every version and per-thread twin; each is a function of its own, as programs and fences
-// tell entry points apart by address. They are done when the call returns, the Async ones too.
+// Copies and memsets, in every version and per-thread twin; each is a function of its own, as programs and
+// fences tell entry points apart by address. They are done when the call returns, the Async ones too.
 #include <cstring>
 
 #include "driver.h"
@@ -28,17 +28,19 @@ CUresult copy(uintptr_t to, Side to_side, uintptr_t from, Side from_side, uint64
   return CUDA_SUCCESS;
 }
 
-CUresult copy_call(const char* name, uintptr_t to, Side to_side, uintptr_t from, Side from_side, uint64_t bytes,
-                   CUstream stream = nullptr) {
+CUresult copy_call(const char* name, uintptr_t to, Side to_side, uintptr_t from, Side from_side,
+                   uint64_t bytes, CUstream stream = nullptr) {
   return in_context(name, [&](Context&) {
     return stream_valid(stream) ? copy(to, to_side, from, from_side, bytes) : CUDA_ERROR_INVALID_HANDLE;
   });
 }
 
-uintptr_t host(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+uintptr_t host(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer);
+}
 
-CUresult peer_copy(const char* name, CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-                   uint64_t bytes, CUstream stream = nullptr) {
+CUresult peer_copy(const char* name, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                   CUcontext from_context, uint64_t bytes, CUstream stream = nullptr) {
   return in_context(name, [&](Context&) {
     if (!stream_valid(stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (driver().contexts.check(to_context) == nullptr || driver().contexts.check(from_context) == nullptr)
@@ -59,10 +61,20 @@ struct End {
 template <class Copy>
 bool end_of(const Copy&, CUmemorytype type, const void* in_host, uint64_t in_device, End& end) {
   switch (type) {
-    case CU_MEMORYTYPE_HOST: end.base = host(in_host); end.side = Side::host; return true;
-    case CU_MEMORYTYPE_DEVICE: end.base = in_device; end.side = Side::device; return true;
-    case CU_MEMORYTYPE_UNIFIED: end.base = in_device; end.side = Side::unified; return true;
-    default: return false;  // arrays come with another chapter
+    case CU_MEMORYTYPE_HOST:
+      end.base = host(in_host);
+      end.side = Side::host;
+      return true;
+    case CU_MEMORYTYPE_DEVICE:
+      end.base = in_device;
+      end.side = Side::device;
+      return true;
+    case CU_MEMORYTYPE_UNIFIED:
+      end.base = in_device;
+      end.side = Side::unified;
+      return true;
+    default:
+      return false;  // arrays come with another chapter
   }
 }
 
@@ -74,7 +86,8 @@ CUresult copy_box(const End& to, const End& from, uint64_t width, uint64_t heigh
       return CUDA_ERROR_INVALID_VALUE;
     if ((depth > 1 || end->z > 0) && end->height < end->y + height) return CUDA_ERROR_INVALID_VALUE;
     const uint64_t first = end->offset(0, 0), last = end->offset(height - 1, depth - 1) + width;
-    if (last < first || !reachable(end->base + first, last - first, end->side)) return CUDA_ERROR_INVALID_VALUE;
+    if (last < first || !reachable(end->base + first, last - first, end->side))
+      return CUDA_ERROR_INVALID_VALUE;
   }
   for (uint64_t slice = 0; slice < depth; ++slice)
     for (uint64_t row = 0; row < height; ++row)
@@ -113,8 +126,8 @@ CUresult copy_3d(const char* name, const Copy* c, CUstream stream = nullptr) {
 }
 
 template <class Element>
-CUresult set_2d(const char* name, uintptr_t to, uint64_t pitch, Element value, uint64_t width, uint64_t height,
-                CUstream stream = nullptr) {
+CUresult set_2d(const char* name, uintptr_t to, uint64_t pitch, Element value, uint64_t width,
+                uint64_t height, CUstream stream = nullptr) {
   return in_context(name, [&](Context&) {
     if (!stream_valid(stream)) return CUDA_ERROR_INVALID_HANDLE;
     if (width == 0 || height == 0) return CUDA_SUCCESS;
@@ -212,16 +225,20 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t byte
 
 // ---- Between contexts ----
 
-CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes) {
+CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                      size_t bytes) {
   return peer_copy(__func__, to, to_context, from, from_context, bytes);
 }
-CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes) {
+CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                           size_t bytes) {
   return peer_copy(__func__, to, to_context, from, from_context, bytes);
 }
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream) {
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                           size_t bytes, CUstream stream) {
   return peer_copy(__func__, to, to_context, from, from_context, bytes, stream);
 }
-CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream) {
+CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                                CUcontext from_context, size_t bytes, CUstream stream) {
   return peer_copy(__func__, to, to_context, from, from_context, bytes, stream);
 }
 
@@ -302,19 +319,23 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUst
 CUresult cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
   return set(__func__, to, value, count, stream);
 }
-CUresult cuMemsetD2D8(CUdeviceptr_v1 to, unsigned int pitch, unsigned char value, unsigned int width, unsigned int height) {
+CUresult cuMemsetD2D8(CUdeviceptr_v1 to, unsigned int pitch, unsigned char value, unsigned int width,
+                      unsigned int height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
 CUresult cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
-CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height) {
+CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                              size_t height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
-CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream) {
+CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
+                           CUstream stream) {
   return set_2d(__func__, to, pitch, value, width, height, stream);
 }
-CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height, CUstream stream) {
+CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                                size_t height, CUstream stream) {
   return set_2d(__func__, to, pitch, value, width, height, stream);
 }
 CUresult cuMemsetD16(CUdeviceptr_v1 to, unsigned short value, unsigned int count) {
@@ -332,19 +353,23 @@ CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CU
 CUresult cuMemsetD16Async_ptsz(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
   return set(__func__, to, value, count, stream);
 }
-CUresult cuMemsetD2D16(CUdeviceptr_v1 to, unsigned int pitch, unsigned short value, unsigned int width, unsigned int height) {
+CUresult cuMemsetD2D16(CUdeviceptr_v1 to, unsigned int pitch, unsigned short value, unsigned int width,
+                       unsigned int height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
 CUresult cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
-CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height) {
+CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                               size_t height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
-CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height, CUstream stream) {
+CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height,
+                            CUstream stream) {
   return set_2d(__func__, to, pitch, value, width, height, stream);
 }
-CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height, CUstream stream) {
+CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                                 size_t height, CUstream stream) {
   return set_2d(__func__, to, pitch, value, width, height, stream);
 }
 CUresult cuMemsetD32(CUdeviceptr_v1 to, unsigned int value, unsigned int count) {
@@ -362,18 +387,22 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUst
 CUresult cuMemsetD32Async_ptsz(CUdeviceptr to, unsigned int value, size_t count, CUstream stream) {
   return set(__func__, to, value, count, stream);
 }
-CUresult cuMemsetD2D32(CUdeviceptr_v1 to, unsigned int pitch, unsigned int value, unsigned int width, unsigned int height) {
+CUresult cuMemsetD2D32(CUdeviceptr_v1 to, unsigned int pitch, unsigned int value, unsigned int width,
+                       unsigned int height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
 CUresult cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
-CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height) {
+CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
+                               size_t height) {
   return set_2d(__func__, to, pitch, value, width, height);
 }
-CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height, CUstream stream) {
+CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height,
+                            CUstream stream) {
   return set_2d(__func__, to, pitch, value, width, height, stream);
 }
-CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height, CUstream stream) {
+CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
+                                 size_t height, CUstream stream) {
   return set_2d(__func__, to, pitch, value, width, height, stream);
 }

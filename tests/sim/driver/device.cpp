@@ -14,6 +14,7 @@ namespace {
 bool attribute(const Gpu& gpu, CUdevice_attribute which, int& out) {
   constexpr int kTexture = 131072, kTexture2D = 65536, kTexture3D = 16384, kSurface = 32768, kLayers = 2048;
   const bool hopper = gpu.cc_major >= 9, ampere = gpu.cc_major >= 8;
+  // clang-format off
   switch (which) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: out = 1024; break;
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X: out = 1024; break;
@@ -123,6 +124,7 @@ bool attribute(const Gpu& gpu, CUdevice_attribute which, int& out) {
       if (which < 1 || which >= CU_DEVICE_ATTRIBUTE_MAX) return false;
       out = 0;  // pools, virtual memory, cooperative launches, exports: not simulated
   }
+  // clang-format on
   return true;
 }
 
@@ -136,7 +138,9 @@ CUresult with_device(const char* name, CUdevice ordinal, bool arguments_good, Bo
   });
 }
 
-void copy_uuid(CUuuid* out, const Device& device) { memcpy(out->bytes, device.gpu->uuid.data(), sizeof out->bytes); }
+void copy_uuid(CUuuid* out, const Device& device) {
+  memcpy(out->bytes, device.gpu->uuid.data(), sizeof out->bytes);
+}
 
 }  // namespace
 
@@ -271,7 +275,8 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice ordinal, CUdevice peer) {
 CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevice from, CUdevice to) {
   return with_device(__func__, from, value != nullptr, [&](Device&) {
     if (driver().device(to) == nullptr || from == to) return CUDA_ERROR_INVALID_DEVICE;
-    if (which < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK || which > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
+    if (which < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
+        which > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
       return CUDA_ERROR_INVALID_VALUE;
     *value = 0;
     return CUDA_SUCCESS;

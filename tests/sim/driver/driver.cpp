@@ -17,8 +17,9 @@ namespace {
 
 constinit std::atomic<Driver*> the_driver{nullptr};
 // A word in a page that the kernel clears in every forked child, raw clone included: 1 where CUDA is live. A
-// child of a process with CUDA live gets CUDA_ERROR_NOT_INITIALIZED from every call, cuInit too: NVIDIA leaves
-// it undefined (CUDA C++ guideline 1.6), drivers since 361.42 answer so (github.com/inducer/pycuda issue 137).
+// child of a process with CUDA live gets CUDA_ERROR_NOT_INITIALIZED from every call, cuInit too: NVIDIA
+// leaves it undefined (CUDA C++ guideline 1.6), drivers since 361.42 answer so (github.com/inducer/pycuda
+// issue 137).
 constinit std::atomic<std::atomic<uint32_t>*> life{nullptr};
 constinit std::mutex init_lock;
 constinit bool init_failed = false;
@@ -37,7 +38,9 @@ std::atomic<uint32_t>* make_life() {
 
 constinit std::atomic<int> recording{0};
 
-Driver& driver() { return *the_driver.load(std::memory_order_acquire); }
+Driver& driver() {
+  return *the_driver.load(std::memory_order_acquire);
+}
 
 bool ready() {
   const std::atomic<uint32_t>* word = life.load(std::memory_order_acquire);
@@ -88,10 +91,11 @@ void write_call(const char* name, CUresult result) {
       recording.store(1, std::memory_order_release);
       return;
     }
-    // Absolute, as the program may change its directory; opened for each line, as it may close what it did not
-    // open. Leaked.
+    // Absolute, as the program may change its directory; opened for each line, as it may close what it did
+    // not open. Leaked.
     char here[4096];
-    std::string path = *file == '/' || getcwd(here, sizeof here) == nullptr ? file : std::string(here) + "/" + file;
+    std::string path =
+        *file == '/' || getcwd(here, sizeof here) == nullptr ? file : std::string(here) + "/" + file;
     const char* none = nullptr;
     char* copy = strdup(path.c_str());
     if (!calls_file.compare_exchange_strong(none, copy)) ::free(copy);
@@ -100,7 +104,8 @@ void write_call(const char* name, CUresult result) {
   const char* path = calls_file.load();
   if (path == nullptr) return;
   char line[256];
-  const int length = snprintf(line, sizeof line, "%d %d %s %d\n", getpid(), gettid(), name, static_cast<int>(result));
+  const int length =
+      snprintf(line, sizeof line, "%d %d %s %d\n", getpid(), gettid(), name, static_cast<int>(result));
   const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (fd < 0) return;
   [[maybe_unused]] ssize_t n = write(fd, line, static_cast<size_t>(length));

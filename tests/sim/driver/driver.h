@@ -1,6 +1,6 @@
-// What the driver knows: devices, contexts, and the gate that every export passes. One Driver a process, made by
-// cuInit and leaked on purpose: programs and the CUDA runtime call the driver from exit handlers, after static
-// destructors (facts of CUDA 13.0: cuLibraryUnload, cuDevicePrimaryCtxRelease).
+// What the driver knows: devices, contexts, and the gate that every export passes. One Driver a process, made
+// by cuInit and leaked on purpose: programs and the CUDA runtime call the driver from exit handlers, after
+// static destructors (facts of CUDA 13.0: cuLibraryUnload, cuDevicePrimaryCtxRelease).
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace gpufence::sim {
 struct Device;
 
 struct Context {
-  std::atomic<uint32_t> live{0};  // of Handles; a primary context keeps its handle for good
+  std::atomic<uint32_t> live{0};    // of Handles; a primary context keeps its handle for good
   std::atomic<bool> active{false};  // false: destroyed, or a primary context that nobody retains
   Device* device = nullptr;
   bool primary = false;
@@ -87,8 +87,9 @@ struct Driver {
   std::atomic<unsigned long long> next_id{1};  // contexts, streams
 
   Device* device(CUdevice ordinal) const {
-    return ordinal >= 0 && static_cast<size_t>(ordinal) < visible.size() ? visible[static_cast<size_t>(ordinal)]
-                                                                        : nullptr;
+    return ordinal >= 0 && static_cast<size_t>(ordinal) < visible.size()
+               ? visible[static_cast<size_t>(ordinal)]
+               : nullptr;
   }
 };
 
@@ -127,13 +128,13 @@ void destroy_streams_of(Context& context);
 bool stream_valid(CUstream stream);
 
 // ---- The gate ----
-// Each export is one of these round its body. They answer what every CUDA call answers when there is no driver,
-// no context, or a destroyed one, and write the call down if GPUFENCE_SIM_CALLS asks for it.
+// Each export is one of these round its body. They answer what every CUDA call answers when there is no
+// driver, no context, or a destroyed one, and write the call down if GPUFENCE_SIM_CALLS asks for it.
 
 extern constinit std::atomic<int> recording;  // 0 not yet looked up, 1 off, 2 on
 void write_call(const char* name, CUresult result);
-// For exports without behaviour: records, says GF601 once a function, answers CUDA_ERROR_NOT_SUPPORTED. An int,
-// because defaults.cpp can't see cuda.h.
+// For exports without behaviour: records, says GF601 once a function, answers CUDA_ERROR_NOT_SUPPORTED. An
+// int, because defaults.cpp can't see cuda.h.
 int unsupported(const char* name, std::atomic<bool>& said);
 
 inline CUresult recorded(const char* name, CUresult result) {
@@ -156,7 +157,8 @@ CUresult in_context(const char* name, Body&& body) {
   if (!ready()) return recorded(name, CUDA_ERROR_NOT_INITIALIZED);
   Context* context = current_context();
   if (context == nullptr) return recorded(name, CUDA_ERROR_INVALID_CONTEXT);
-  if (!context->active.load(std::memory_order_acquire)) return recorded(name, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  if (!context->active.load(std::memory_order_acquire))
+    return recorded(name, CUDA_ERROR_CONTEXT_IS_DESTROYED);
   return recorded(name, body(*context));
 }
 

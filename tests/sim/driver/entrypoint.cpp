@@ -1,5 +1,5 @@
-// Entry points by name and version, and the table of our own that cuGetExportTable knows. NVIDIA's export tables
-// are not here: for their ids the answer is CUDA_ERROR_NOT_FOUND, which is the truth.
+// Entry points by name and version, and the table of our own that cuGetExportTable knows. NVIDIA's export
+// tables are not here: for their ids the answer is CUDA_ERROR_NOT_FOUND, which is the truth.
 #include <cstring>
 
 #include "driver.h"
@@ -26,7 +26,9 @@ CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t fl
   return CUDA_SUCCESS;
 }
 
-Device* visible(int ordinal) { return ready() ? driver().device(ordinal) : nullptr; }
+Device* visible(int ordinal) {
+  return ready() ? driver().device(ordinal) : nullptr;
+}
 
 constinit const TruthTable kTruth = {
     sizeof(TruthTable),

@@ -17,7 +17,8 @@ struct Export {
 };
 
 constinit const Export kExports[] = {
-#define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) {&exported, #name, version, per_thread != 0},
+#define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) \
+  {&exported, #name, version, per_thread != 0},
 #include "driver_exports.inc"
 };
 

@@ -1,5 +1,6 @@
-// Contexts, streams and events as programs hold them: a handle is the address of a slot. Any value can be asked
-// after without being followed, without a lock, so that garbage and stale handles get CUDA's error and no crash.
+// Contexts, streams and events as programs hold them: a handle is the address of a slot. Any value can be
+// asked after without being followed, without a lock, so that garbage and stale handles get CUDA's error and
+// no crash.
 #pragma once
 #include <atomic>
 #include <cstddef>

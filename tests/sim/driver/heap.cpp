@@ -55,7 +55,8 @@ bool own(uintptr_t base, uint64_t bytes, void* owner) {
 void* owner_of(uintptr_t address) {
   const uint32_t n = owned_count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < n; ++i)
-    if (address - owned[i].base.load(std::memory_order_relaxed) < owned[i].bytes.load(std::memory_order_relaxed))
+    if (address - owned[i].base.load(std::memory_order_relaxed) <
+        owned[i].bytes.load(std::memory_order_relaxed))
       return owned[i].owner.load(std::memory_order_relaxed);
   return nullptr;
 }
@@ -74,8 +75,10 @@ void* reserve_lazily(uint64_t bytes, bool below_4gib) {
     } else {
       constexpr uintptr_t kStep = uintptr_t{16} << 20;
       for (uintptr_t hint = kStep; hint + length <= (uintptr_t{1} << 32) && at == MAP_FAILED; hint += kStep) {
-        at = mmap(reinterpret_cast<void*>(hint), length, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE, fd, 0);
-        if (at != MAP_FAILED && at != reinterpret_cast<void*>(hint)) {  // a kernel before 4.17 takes it as a wish
+        at = mmap(reinterpret_cast<void*>(hint), length, PROT_READ | PROT_WRITE, flags | MAP_FIXED_NOREPLACE,
+                  fd, 0);
+        if (at != MAP_FAILED &&
+            at != reinterpret_cast<void*>(hint)) {  // a kernel before 4.17 takes it as a wish
           munmap(at, length);
           at = MAP_FAILED;
           break;

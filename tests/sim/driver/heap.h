@@ -1,7 +1,8 @@
-// The memory of one simulated GPU in one process: host memory, reserved lazily, at addresses that belong to this
-// GPU alone. Pure allocation: it knows neither contexts nor totals nor other processes (occupancy.h counts), and
-// it is not thread-safe (the device's lock is held around it). Allocation, free and look-up by any interior
-// address take constant time however many blocks live. Its bookkeeping lies outside the memory it hands out.
+// The memory of one simulated GPU in one process: host memory, reserved lazily, at addresses that belong to
+// this GPU alone. Pure allocation: it knows neither contexts nor totals nor other processes (occupancy.h
+// counts), and it is not thread-safe (the device's lock is held around it). Allocation, free and look-up by
+// any interior address take constant time however many blocks live. Its bookkeeping lies outside the memory
+// it hands out.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,7 @@ struct Block {
   uint64_t dirty = 0;     // of a free block: granules that may hold pages of the host's memory
   bool live = false;
   bool managed = false;
-  uint64_t id = 0;            // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
   Context* context = nullptr;  // whose it is; set, with the links below, by the driver
   Block* context_next = nullptr;
   Block* context_prev = nullptr;
@@ -40,16 +41,16 @@ class Heap {
   explicit Heap(void* owner, bool below_4gib = false) : owner_(owner), below_4gib_(below_4gib) {}
   Heap(const Heap&) = delete;
 
-  // The first allocation reserves `room` bytes of addresses; more only when fragmentation or need asks for it.
-  // nullptr: the host has no addresses left.
+  // The first allocation reserves `room` bytes of addresses; more only when fragmentation or need asks for
+  // it. nullptr: the host has no addresses left.
   Block* allocate(uint64_t bytes, uint64_t room);
   void free(Block* block);
   Block* at(uintptr_t address);          // the live block that starts there
   Block* containing(uintptr_t address);  // the live block that covers it
 
  private:
-  // One mapping. `starts` has a bit for each granule where a block starts, under five levels of summary, so that
-  // the start at or below an address is found in a few words.
+  // One mapping. `starts` has a bit for each granule where a block starts, under five levels of summary, so
+  // that the start at or below an address is found in a few words.
   struct Range {
     uintptr_t base;
     uint64_t granules;
@@ -84,8 +85,8 @@ class Heap {
 // The owner of the heap that has this address, nullptr if none has. Takes no lock.
 void* owner_of(uintptr_t address);
 
-// Host memory that costs nothing until it is touched, and that no child of fork inherits; nullptr if there are
-// no addresses. `below_4gib` as above.
+// Host memory that costs nothing until it is touched, and that no child of fork inherits; nullptr if there
+// are no addresses. `below_4gib` as above.
 void* reserve_lazily(uint64_t bytes, bool below_4gib);
 
 }  // namespace gpufence::sim

@@ -1,6 +1,6 @@
 // The list ends at the first entry that is no visible GPU: "0,2,-1,1" is 0 and 2. Two things NVIDIA does not
-// document and no hardware was at hand to ask: an entry named twice makes the whole list empty, and blanks round
-// an entry do not matter, as PyTorch's parser of this variable has it (torch/cuda/__init__.py,
+// document and no hardware was at hand to ask: an entry named twice makes the whole list empty, and blanks
+// round an entry do not matter, as PyTorch's parser of this variable has it (torch/cuda/__init__.py,
 // _parse_visible_devices).
 #include "mask.h"
 

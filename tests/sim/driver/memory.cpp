@@ -1,5 +1,6 @@
-// Device and page-locked host memory: allocation, free, what an address is. Every byte is counted in the shared
-// occupancy before the heap hands it out, so that out of memory comes at the byte, whoever holds the rest.
+// Device and page-locked host memory: allocation, free, what an address is. Every byte is counted in the
+// shared occupancy before the heap hands it out, so that out of memory comes at the byte, whoever holds the
+// rest.
 #include <algorithm>
 #include <climits>
 #include <cstring>
@@ -20,8 +21,9 @@ CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
   {
     std::lock_guard<std::mutex> held(device.lock);
     constexpr uint64_t kLowRoom = uint64_t{64} << 20;
-    Block* block = kind == Kind::below_4gib ? device.low_heap.allocate(bytes, std::min(kLowRoom, gpu.memory_bytes))
-                                            : device.heap.allocate(bytes, gpu.memory_bytes);
+    Block* block = kind == Kind::below_4gib
+                       ? device.low_heap.allocate(bytes, std::min(kLowRoom, gpu.memory_bytes))
+                       : device.heap.allocate(bytes, gpu.memory_bytes);
     if (block != nullptr && !context.active) {  // destroyed by another thread meanwhile
       (kind == Kind::below_4gib ? device.low_heap : device.heap).free(block);
       result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -74,8 +76,15 @@ bool find(uintptr_t address, Found& found) {
     std::lock_guard<std::mutex> held(device->lock);
     Block* block = heap_of(*device, address).containing(address);
     if (block == nullptr) return false;
-    found = {device, block->address, block->bytes, block->id << 7 | device->host_index << 1, block->managed,
-             block->context, false, false, 0};
+    found = {device,
+             block->address,
+             block->bytes,
+             block->id << 7 | device->host_index << 1,
+             block->managed,
+             block->context,
+             false,
+             false,
+             0};
     return true;
   }
   std::lock_guard<std::mutex> held(driver().host_lock);
@@ -83,8 +92,8 @@ bool find(uintptr_t address, Found& found) {
   if (it == driver().host_ranges.begin()) return false;
   --it;
   if (address - it->first >= it->second.bytes) return false;
-  found = {it->second.context->device, it->first, it->second.bytes, it->first | 1, false,
-           it->second.context, true, it->second.registered, it->second.flags};
+  found = {it->second.context->device, it->first, it->second.bytes,      it->first | 1,   false,
+           it->second.context,         true,      it->second.registered, it->second.flags};
   return true;
 }
 
@@ -154,7 +163,8 @@ CUresult memory_info(Context& context, Size* free, Size* total) {
 }
 
 CUresult host_allocate(Context& context, void** out, uint64_t bytes, unsigned flags) {
-  constexpr unsigned kKnown = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+  constexpr unsigned kKnown =
+      CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (out == nullptr || bytes == 0 || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -204,14 +214,17 @@ CUresult address_range(Pointer* base, Size* bytes, uintptr_t pointer) {
 }  // namespace
 
 CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
-  return in_context(__func__, [&](Context& context) { return allocate_into(context, out, bytes, Kind::device); });
+  return in_context(__func__,
+                    [&](Context& context) { return allocate_into(context, out, bytes, Kind::device); });
 }
 
 CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned int bytes) {
-  return in_context(__func__, [&](Context& context) { return allocate_into(context, out, bytes, Kind::below_4gib); });
+  return in_context(__func__,
+                    [&](Context& context) { return allocate_into(context, out, bytes, Kind::below_4gib); });
 }
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height, unsigned int element) {
+CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
+                            unsigned int element) {
   return in_context(__func__, [&](Context& context) {
     return allocate_pitched(context, out, pitch, width, height, element, Kind::device);
   });
@@ -296,7 +309,8 @@ CUresult cuMemHostUnregister(void* memory) {
     if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
     std::lock_guard<std::mutex> held(driver().host_lock);
     auto it = driver().host_ranges.find(reinterpret_cast<uintptr_t>(memory));
-    if (it == driver().host_ranges.end() || !it->second.registered) return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    if (it == driver().host_ranges.end() || !it->second.registered)
+      return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     driver().host_ranges.erase(it);
     return CUDA_SUCCESS;
   });
@@ -313,7 +327,8 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1* out, void* memory, unsigned i
 CUresult cuMemHostGetFlags(unsigned int* flags, void* memory) {
   return in_context(__func__, [&](Context&) {
     Found found;
-    if (flags == nullptr || !find(reinterpret_cast<uintptr_t>(memory), found) || !found.host || found.registered)
+    if (flags == nullptr || !find(reinterpret_cast<uintptr_t>(memory), found) || !found.host ||
+        found.registered)
       return CUDA_ERROR_INVALID_VALUE;
     *flags = found.host_flags | CU_MEMHOSTALLOC_DEVICEMAP;
     return CUDA_SUCCESS;
@@ -329,6 +344,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, uintptr_t poin
     memcpy(data, &value, sizeof value);
     return CUDA_SUCCESS;
   };
+  // clang-format off
   switch (which) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: return store(reinterpret_cast<CUcontext>(found.context));
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -357,6 +373,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, uintptr_t poin
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: return store(0u);
     default: return CUDA_ERROR_INVALID_VALUE;
   }
+  // clang-format on
 }
 
 }  // namespace
@@ -369,7 +386,8 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdevicept
   });
 }
 
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* which, void** data, CUdeviceptr pointer) {
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* which, void** data,
+                                CUdeviceptr pointer) {
   return initialised(__func__, [&] {
     if (which == nullptr || data == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
     Found found;
@@ -380,7 +398,9 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* which, 
       // Unlike the single call this one succeeds for an unknown pointer, with zeros: a device ordinal of -2
       // (CU_DEVICE_INVALID), everything else NULL or 0.
       switch (which[i]) {
-        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(data[i]) = CU_DEVICE_INVALID; break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+          *static_cast<int*>(data[i]) = CU_DEVICE_INVALID;
+          break;
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
         case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         case CU_POINTER_ATTRIBUTE_IS_MANAGED:
@@ -388,9 +408,13 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* which, 
         case CU_POINTER_ATTRIBUTE_MAPPED:
         case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE: *static_cast<unsigned*>(data[i]) = 0; break;
-        case CU_POINTER_ATTRIBUTE_P2P_TOKENS: break;
-        default: *static_cast<uint64_t*>(data[i]) = 0;
+        case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
+          *static_cast<unsigned*>(data[i]) = 0;
+          break;
+        case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+          break;
+        default:
+          *static_cast<uint64_t*>(data[i]) = 0;
       }
     }
     return CUDA_SUCCESS;

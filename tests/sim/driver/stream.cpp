@@ -62,7 +62,8 @@ CUresult with_event(const char* name, CUevent handle, Body&& body) {
 }
 
 CUresult create_stream(Context& context, CUstream* out, unsigned flags, int priority) {
-  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   Stream* stream = driver().streams.take();
   if (stream == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   stream->context = &context;
@@ -184,10 +185,18 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
   return in_context(__func__, [&](Context&) { return destroy_stream(stream); });
 }
 
-CUresult cuStreamQuery(CUstream stream) { return idle(__func__, stream); }
-CUresult cuStreamQuery_ptsz(CUstream stream) { return idle(__func__, stream); }
-CUresult cuStreamSynchronize(CUstream stream) { return idle(__func__, stream); }
-CUresult cuStreamSynchronize_ptsz(CUstream stream) { return idle(__func__, stream); }
+CUresult cuStreamQuery(CUstream stream) {
+  return idle(__func__, stream);
+}
+CUresult cuStreamQuery_ptsz(CUstream stream) {
+  return idle(__func__, stream);
+}
+CUresult cuStreamSynchronize(CUstream stream) {
+  return idle(__func__, stream);
+}
+CUresult cuStreamSynchronize_ptsz(CUstream stream) {
+  return idle(__func__, stream);
+}
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
   return wait(__func__, stream, event, flags);
@@ -196,15 +205,33 @@ CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int fla
   return wait(__func__, stream, event, flags);
 }
 
-CUresult cuStreamGetFlags(CUstream stream, unsigned int* out) { return stream_flags(__func__, stream, out); }
-CUresult cuStreamGetFlags_ptsz(CUstream stream, unsigned int* out) { return stream_flags(__func__, stream, out); }
-CUresult cuStreamGetPriority(CUstream stream, int* out) { return stream_priority(__func__, stream, out); }
-CUresult cuStreamGetPriority_ptsz(CUstream stream, int* out) { return stream_priority(__func__, stream, out); }
-CUresult cuStreamGetId(CUstream stream, unsigned long long* out) { return stream_id(__func__, stream, out); }
-CUresult cuStreamGetId_ptsz(CUstream stream, unsigned long long* out) { return stream_id(__func__, stream, out); }
-CUresult cuStreamGetDevice(CUstream stream, CUdevice* out) { return stream_device(__func__, stream, out); }
-CUresult cuStreamGetDevice_ptsz(CUstream stream, CUdevice* out) { return stream_device(__func__, stream, out); }
-CUresult cuStreamGetCtx(CUstream stream, CUcontext* out) { return stream_context(__func__, stream, out, nullptr); }
+CUresult cuStreamGetFlags(CUstream stream, unsigned int* out) {
+  return stream_flags(__func__, stream, out);
+}
+CUresult cuStreamGetFlags_ptsz(CUstream stream, unsigned int* out) {
+  return stream_flags(__func__, stream, out);
+}
+CUresult cuStreamGetPriority(CUstream stream, int* out) {
+  return stream_priority(__func__, stream, out);
+}
+CUresult cuStreamGetPriority_ptsz(CUstream stream, int* out) {
+  return stream_priority(__func__, stream, out);
+}
+CUresult cuStreamGetId(CUstream stream, unsigned long long* out) {
+  return stream_id(__func__, stream, out);
+}
+CUresult cuStreamGetId_ptsz(CUstream stream, unsigned long long* out) {
+  return stream_id(__func__, stream, out);
+}
+CUresult cuStreamGetDevice(CUstream stream, CUdevice* out) {
+  return stream_device(__func__, stream, out);
+}
+CUresult cuStreamGetDevice_ptsz(CUstream stream, CUdevice* out) {
+  return stream_device(__func__, stream, out);
+}
+CUresult cuStreamGetCtx(CUstream stream, CUcontext* out) {
+  return stream_context(__func__, stream, out, nullptr);
+}
 CUresult cuStreamGetCtx_ptsz(CUstream stream, CUcontext* out) {
   return stream_context(__func__, stream, out, nullptr);
 }
@@ -236,7 +263,8 @@ CUresult cuEventCreate(CUevent* out, unsigned int flags) {
   return in_context(__func__, [&](Context& context) {
     constexpr unsigned kKnown = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
     if (out == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-    if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0) return CUDA_ERROR_INVALID_VALUE;
+    if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
+      return CUDA_ERROR_INVALID_VALUE;
     Event* event = driver().events.take();
     if (event == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     event->context = &context;
@@ -258,8 +286,12 @@ CUresult cuEventQuery(CUevent event) {
 CUresult cuEventSynchronize(CUevent event) {
   return with_event(__func__, event, [](Event&) { return CUDA_SUCCESS; });
 }
-CUresult cuEventRecord(CUevent event, CUstream stream) { return record(__func__, event, stream, 0); }
-CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) { return record(__func__, event, stream, 0); }
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  return record(__func__, event, stream, 0);
+}
+CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
+  return record(__func__, event, stream, 0);
+}
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
   return record(__func__, event, stream, flags);
 }

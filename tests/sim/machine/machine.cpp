@@ -1,6 +1,6 @@
-// The short forms of GPUFENCE_SIM, the models, and the identities made from a description. UUIDs are a hash of
-// the whole description: two different machines never share one, so ledgers and leases of different simulated
-// machines cannot meet, and two runs on the same description do.
+// The short forms of GPUFENCE_SIM, the models, and the identities made from a description. UUIDs are a hash
+// of the whole description: two different machines never share one, so ledgers and leases of different
+// simulated machines cannot meet, and two runs on the same description do.
 #include "machine.h"
 
 #include <algorithm>
@@ -43,7 +43,9 @@ constexpr unsigned kBuses[] = {0x01, 0x25, 0x41, 0x81, 0xa1, 0xc1, 0xe1, 0xf1};
 
 constexpr uint64_t kDefaultContextBytes = 256 * kMiB;
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 
 std::string lowered(std::string_view text) {
   std::string out;
@@ -68,10 +70,11 @@ uint64_t hash(std::string_view text) {  // FNV-1a, then mixed
 std::string canonical(const Machine& machine) {
   std::string text = "machine 1 driver " + std::to_string(machine.driver_version);
   for (const Gpu& gpu : machine.gpus) {
-    text += "\n" + gpu.name + "|" + std::to_string(gpu.memory_bytes) + "|" + std::to_string(gpu.cc_major) + "." +
-            std::to_string(gpu.cc_minor) + "|" + std::to_string(gpu.multiprocessors) + "|" + pci_text(gpu) + "|" +
-            std::to_string(gpu.numa_node) + "|" + std::to_string(gpu.context_bytes) + "|" +
-            std::to_string(gpu.fastest_rank) + "|" + std::to_string(gpu.fail_alloc_at) + "|" + uuid_text(gpu.uuid);
+    text += "\n" + gpu.name + "|" + std::to_string(gpu.memory_bytes) + "|" + std::to_string(gpu.cc_major) +
+            "." + std::to_string(gpu.cc_minor) + "|" + std::to_string(gpu.multiprocessors) + "|" +
+            pci_text(gpu) + "|" + std::to_string(gpu.numa_node) + "|" + std::to_string(gpu.context_bytes) +
+            "|" + std::to_string(gpu.fastest_rank) + "|" + std::to_string(gpu.fail_alloc_at) + "|" +
+            uuid_text(gpu.uuid);
   }
   return text;
 }
@@ -92,7 +95,8 @@ tl::expected<uint64_t, std::string> read_size(std::string_view text) {
   auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string unit = lowered(std::string_view(rest, static_cast<size_t>(text.data() + text.size() - rest)));
   const std::string quoted = "\"" + std::string(text) + "\"";
-  if (error != std::errc{} || !(number > 0)) return tl::unexpected(quoted + " is no size; write for example 16GiB");
+  if (error != std::errc{} || !(number > 0))
+    return tl::unexpected(quoted + " is no size; write for example 16GiB");
   if (unit.empty()) return tl::unexpected(quoted + " has no unit; write " + std::string(text) + "GiB");
   double scale = 0;
   if (unit == "b") {
@@ -106,7 +110,8 @@ tl::expected<uint64_t, std::string> read_size(std::string_view text) {
   }
   if (scale == 0) return tl::unexpected(quoted + " has an unknown unit; use KiB, MiB, GiB or TiB");
   const double bytes = std::floor(number * scale);
-  if (bytes < 1 || bytes > std::ldexp(1.0, 44)) return tl::unexpected(quoted + " is out of range; use 1MiB to 16TiB");
+  if (bytes < 1 || bytes > std::ldexp(1.0, 44))
+    return tl::unexpected(quoted + " is out of range; use 1MiB to 16TiB");
   return static_cast<uint64_t>(bytes);
 }
 
@@ -148,8 +153,8 @@ void complete(Machine& machine) {
   for (size_t i = 0; i < count; ++i) {
     Uuid& uuid = machine.gpus[i].uuid;
     if (!is_zero(uuid)) continue;
-    // "S0", then the GPU's place: a person recognises a simulated UUID, and GPU-5130 … GPU-5133 are short unique
-    // prefixes for the command line.
+    // "S0", then the GPU's place: a person recognises a simulated UUID, and GPU-5130 … GPU-5133 are short
+    // unique prefixes for the command line.
     const uint64_t high = mix(seed + 2 * i), low = mix(seed + 2 * i + 1);
     for (int byte = 0; byte < 8; ++byte) {
       uuid[static_cast<size_t>(byte)] = static_cast<unsigned char>(high >> (8 * byte));
@@ -167,7 +172,8 @@ tl::expected<Machine, std::string> read_machine(std::string_view spec) {
   auto ends_with = [&](std::string_view tail) {
     return spec.size() >= tail.size() && spec.substr(spec.size() - tail.size()) == tail;
   };
-  if (spec.find('/') != std::string_view::npos || ends_with(".toml")) return read_machine_file(std::string(spec));
+  if (spec.find('/') != std::string_view::npos || ends_with(".toml"))
+    return read_machine_file(std::string(spec));
 
   const std::string quoted = "\"" + std::string(spec) + "\"";
   const std::string forms = "use 4, 4x80GiB, 8xh100, h100 or the path of a machine file (.toml)";
@@ -177,7 +183,8 @@ tl::expected<Machine, std::string> read_machine(std::string_view spec) {
     auto [rest, error] = std::from_chars(spec.data(), spec.data() + spec.size(), count);
     model = spec.substr(static_cast<size_t>(rest - spec.data()));
     if (error != std::errc{} || count == 0 || count > kMaxGpus)
-      return tl::unexpected(quoted + " asks for too few or too many GPUs; use 1 to " + std::to_string(kMaxGpus));
+      return tl::unexpected(quoted + " asks for too few or too many GPUs; use 1 to " +
+                            std::to_string(kMaxGpus));
     if (model.empty()) {
       model = "sim";
     } else if (model[0] == 'x' || model[0] == 'X') {
@@ -224,20 +231,23 @@ const Machine& this_machine() {
 std::vector<int> fastest_first(const Machine& machine) {
   std::vector<int> order(machine.gpus.size());
   std::iota(order.begin(), order.end(), 0);
-  // NVIDIA documents "fastest first" without saying what fast means; a machine file settles it with fastest_rank.
+  // NVIDIA documents "fastest first" without saying what fast means; a machine file settles it with
+  // fastest_rank.
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     const Gpu &x = machine.gpus[static_cast<size_t>(a)], &y = machine.gpus[static_cast<size_t>(b)];
     if ((x.fastest_rank < 0) != (y.fastest_rank < 0)) return y.fastest_rank < 0;
     if (x.fastest_rank != y.fastest_rank) return x.fastest_rank < y.fastest_rank;
-    return std::tie(x.cc_major, x.cc_minor, x.multiprocessors) > std::tie(y.cc_major, y.cc_minor, y.multiprocessors);
+    return std::tie(x.cc_major, x.cc_minor, x.multiprocessors) >
+           std::tie(y.cc_major, y.cc_minor, y.multiprocessors);
   });
   return order;
 }
 
 std::string uuid_text(const Uuid& u) {
   char text[48];
-  snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
-           u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+  snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+           u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+           u[15]);
   return text;
 }
 

@@ -1,6 +1,6 @@
-// The description of a set of simulated GPUs, as a value. The driver, NVML and tools that explain a machine all
-// read it from GPUFENCE_SIM with the same function, so that they agree on UUIDs, PCI ids and order.
-// It describes; what is in use at the moment is occupancy.h's affair.
+// The description of a set of simulated GPUs, as a value. The driver, NVML and tools that explain a machine
+// all read it from GPUFENCE_SIM with the same function, so that they agree on UUIDs, PCI ids and order. It
+// describes; what is in use at the moment is occupancy.h's affair.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -42,8 +42,8 @@ inline constexpr size_t kMaxGpus = 64;
 // An error reads "why; what to do".
 tl::expected<Machine, std::string> read_machine(std::string_view spec);
 
-// The machine that GPUFENCE_SIM describes; without GPUs when it is unset, empty or wrong. Wrong is said once on
-// stderr. Reads the environment at the first call and keeps the answer for the life of the process.
+// The machine that GPUFENCE_SIM describes; without GPUs when it is unset, empty or wrong. Wrong is said once
+// on stderr. Reads the environment at the first call and keeps the answer for the life of the process.
 const Machine& this_machine();
 
 // Host indices in CUDA's default order (CUDA_DEVICE_ORDER=FASTEST_FIRST).

@@ -19,7 +19,8 @@ struct Reader {
   // Remembers the first error only; the rest are often its consequences.
   void fail(const toml::source_region& where, const std::string& why) {
     if (!error.empty()) return;
-    error = path + ":" + std::to_string(where.begin.line) + ":" + std::to_string(where.begin.column) + ": " + why;
+    error =
+        path + ":" + std::to_string(where.begin.line) + ":" + std::to_string(where.begin.column) + ": " + why;
   }
   void fail(const toml::node& node, const std::string& why) { fail(node.source(), why); }
 
@@ -36,7 +37,8 @@ struct Reader {
   void number(const toml::node& node, const char* key, int64_t least, int64_t most, int64_t& out) {
     if (!value(node, key, "a whole number", out)) return;
     if (out < least || out > most)
-      fail(node, std::string(key) + " is out of range; use " + std::to_string(least) + " to " + std::to_string(most));
+      fail(node, std::string(key) + " is out of range; use " + std::to_string(least) + " to " +
+                     std::to_string(most));
   }
 
   void size(const toml::node& node, const char* key, uint64_t& out) {
@@ -55,7 +57,8 @@ struct Reader {
 
 constexpr const char* kTopKeys = "version, driver_version, gpu";
 constexpr const char* kGpuKeys =
-    "model, count, name, memory, compute_capability, multiprocessors, uuid, pci, numa, context, fastest_rank, "
+    "model, count, name, memory, compute_capability, multiprocessors, uuid, pci, numa, context, "
+    "fastest_rank, "
     "fail_alloc_at";
 
 bool parse_uuid(std::string_view text, Uuid& out) {
@@ -114,12 +117,15 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
       gpu.multiprocessors = static_cast<int>(n);
     } else if (k == "uuid") {
       if (reader.value(node, "uuid", "text", text) && !parse_uuid(text, gpu.uuid))
-        reader.fail(node, "\"" + text + "\" is no UUID; write GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in hex");
+        reader.fail(node,
+                    "\"" + text + "\" is no UUID; write GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in hex");
     } else if (k == "pci") {
       int end = 0;
       if (reader.value(node, "pci", "text", text) &&
-          (sscanf(text.c_str(), "%4x:%2x:%2x.0%n", &gpu.pci_domain, &gpu.pci_bus, &gpu.pci_device, &end) != 3 ||
-           static_cast<size_t>(end) != text.size() || gpu.pci_device > 31 || (gpu.pci_bus | gpu.pci_device) == 0))
+          (sscanf(text.c_str(), "%4x:%2x:%2x.0%n", &gpu.pci_domain, &gpu.pci_bus, &gpu.pci_device, &end) !=
+               3 ||
+           static_cast<size_t>(end) != text.size() || gpu.pci_device > 31 ||
+           (gpu.pci_bus | gpu.pci_device) == 0))
         reader.fail(node, "\"" + text + "\" is no PCI id; write for example \"0000:81:00.0\"");
     } else if (k == "numa") {
       reader.number(node, "numa", 0, 1023, n);
@@ -136,7 +142,8 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
   }
   if (memory_given && !context_given) gpu.context_bytes = std::min(gpu.context_bytes, gpu.memory_bytes / 16);
   if (count > 1 && (table.contains("uuid") || table.contains("pci")))
-    reader.fail(table, "count with uuid or pci would make several GPUs the same one; write a [[gpu]] for each");
+    reader.fail(table,
+                "count with uuid or pci would make several GPUs the same one; write a [[gpu]] for each");
   machine.gpus.insert(machine.gpus.end(), static_cast<size_t>(count), gpu);
 }
 
@@ -148,8 +155,8 @@ tl::expected<Machine, std::string> read_machine_file(const std::string& path) {
     const auto& where = parsed.error().source().begin;
     if (where.line == 0)
       return tl::unexpected(path + ": can't be read; name a machine file that exists, or use 4 or 4x80GiB");
-    return tl::unexpected(path + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": " +
-                          std::string(parsed.error().description()) + "; correct the file");
+    return tl::unexpected(path + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) +
+                          ": " + std::string(parsed.error().description()) + "; correct the file");
   }
   Reader reader{path, {}};
   Machine machine;

@@ -1,7 +1,8 @@
 // Layout and rules of the shared file (occupancy.h says what it is for).
 // - A GPU has its own lock word: 0 free, else who holds it: slot + 1, with a stamp of the process above it so
 //   that a reused slot is not taken for its predecessor. No pthread mutex: glibc aborts on a damaged one.
-// - Under a lock the slot is written before the total, so after a death in between the total is counted again.
+// - Under a lock the slot is written before the total, so after a death in between the total is counted
+// again.
 // - Slot locks live as long as the mapping keeps their file description; fork must not hand that to a child:
 //   MADV_DONTFORK, and no fork while a descriptor is open (pthread_atfork).
 #include "occupancy.h"
@@ -78,8 +79,8 @@ struct Occupancy::Area {
     magic.store(kMagic, std::memory_order_release);
   }
   bool is_of(const Machine& machine) const {
-    return magic.load(std::memory_order_acquire) == kMagic && gpus == machine.gpus.size() && slots == kSlots &&
-           memcmp(key, machine.key.c_str(), machine.key.size() + 1) == 0;
+    return magic.load(std::memory_order_acquire) == kMagic && gpus == machine.gpus.size() &&
+           slots == kSlots && memcmp(key, machine.key.c_str(), machine.key.size() + 1) == 0;
   }
 };
 
@@ -156,7 +157,8 @@ int open_file(const std::string& path, const Machine& machine) {
       errno = EPERM;
       return -1;
     }
-    if (static_cast<uint64_t>(s.st_size) == Occupancy::Area::size(machine.gpus.size()) && !wrong_content(fd, machine))
+    if (static_cast<uint64_t>(s.st_size) == Occupancy::Area::size(machine.gpus.size()) &&
+        !wrong_content(fd, machine))
       return fd;
     replace_damaged(fd, path, machine);
     close(fd);
@@ -183,7 +185,8 @@ class Occupancy::Probe {
   ~Probe() {
     if (fd_ >= 0) close(fd_);
   }
-  // Locks a slot whose process is dead, so that nobody takes it meanwhile; false: it lives, or nobody can tell.
+  // Locks a slot whose process is dead, so that nobody takes it meanwhile; false: it lives, or nobody can
+  // tell.
   bool seize(size_t slot) {
     struct flock range = slot_range(owner_.machine_, slot, F_WRLCK);
     if (fd_ < 0 || slot == owner_.slot_ || fcntl(fd_, F_OFD_SETLK, &range) != 0) return false;
@@ -209,8 +212,8 @@ class Occupancy::Probe {
 };
 
 void keep_forks_out() {
-  static const int registered = pthread_atfork([] { descriptor_open.lock(); }, [] { descriptor_open.unlock(); },
-                                               [] { descriptor_open.unlock(); });
+  static const int registered = pthread_atfork(
+      [] { descriptor_open.lock(); }, [] { descriptor_open.unlock(); }, [] { descriptor_open.unlock(); });
   (void)registered;
 }
 
@@ -278,8 +281,8 @@ bool Occupancy::join() {
 }
 
 // Takes the GPU's lock word and returns the area it was taken in. A dead holder's lock is broken; a live one
-// that does not move (SIGSTOP) is waited for two seconds, and then this process counts alone: a simulated card
-// must not hang a program.
+// that does not move (SIGSTOP) is waited for two seconds, and then this process counts alone: a simulated
+// card must not hang a program.
 Occupancy::Area* Occupancy::lock(size_t gpu, Probe* probe) {
   uint64_t waiting_since = 0;
   for (unsigned round = 0;; ++round) {
@@ -364,7 +367,8 @@ void Occupancy::leave(const char* why) {
   }
   file_inode_.store(0);
   area_.store(own);
-  say("simulated GPUs: " + path_ + ": " + why + "; other processes are not seen; end that process or remove the file");
+  say("simulated GPUs: " + path_ + ": " + why +
+      "; other processes are not seen; end that process or remove the file");
 }
 
 bool Occupancy::reserve(size_t gpu, uint64_t bytes) {
@@ -387,7 +391,8 @@ bool Occupancy::reserve(size_t gpu, uint64_t bytes) {
 void Occupancy::release(size_t gpu, uint64_t bytes) {
   Area* area = lock(gpu, nullptr);
   std::atomic<uint64_t>& mine = area->row(slot_, machine_.gpus.size())[1 + gpu];
-  const uint64_t held = mine.load(std::memory_order_relaxed), used = area->used[gpu].load(std::memory_order_relaxed);
+  const uint64_t held = mine.load(std::memory_order_relaxed),
+                 used = area->used[gpu].load(std::memory_order_relaxed);
   mine.store(held - std::min(held, bytes), std::memory_order_release);
   area->used[gpu].store(used - std::min(used, bytes), std::memory_order_relaxed);
   area->lock[gpu].store(0, std::memory_order_release);
@@ -410,13 +415,14 @@ std::vector<Holder> holders(const Machine& machine) {
   if (fd < 0) return found;
   struct stat s;
   const size_t size = Occupancy::Area::size(gpus);
-  if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && static_cast<size_t>(s.st_size) == size &&
-      !wrong_content(fd, machine)) {
+  if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() &&
+      static_cast<size_t>(s.st_size) == size && !wrong_content(fd, machine)) {
     std::vector<uint64_t> words(size / sizeof(uint64_t));
     if (pread(fd, words.data(), size, 0) == static_cast<ssize_t>(size)) {
       const uint64_t* row = words.data() + sizeof(Occupancy::Area) / sizeof(uint64_t);
       for (size_t slot = 0; slot < kSlots; ++slot, row += Occupancy::Area::row_words(gpus)) {
-        if (row[0] == 0 || std::all_of(row + 1, row + 1 + gpus, [](uint64_t bytes) { return bytes == 0; })) continue;
+        if (row[0] == 0 || std::all_of(row + 1, row + 1 + gpus, [](uint64_t bytes) { return bytes == 0; }))
+          continue;
         struct flock range = slot_range(machine, slot, F_WRLCK);
         if (fcntl(fd, F_OFD_GETLK, &range) != 0 || range.l_type == F_UNLCK) continue;
         found.push_back({static_cast<pid_t>(row[0]), std::vector<uint64_t>(row + 1, row + 1 + gpus)});

@@ -1,8 +1,8 @@
-// How much of each simulated GPU is in use, shared by all processes of one user on one machine description: the
-// part of a real card that processes share. One mapped file holds a slot a process and bytes a slot and GPU.
-// Proof of life is an open-file-description lock on the slot, so a process's bytes go when it dies, by SIGKILL
-// too, in whatever PID namespace. A damaged, foreign or full file is replaced or, said once, done without:
-// nothing here ever hangs, aborts or fails a program.
+// How much of each simulated GPU is in use, shared by all processes of one user on one machine description:
+// the part of a real card that processes share. One mapped file holds a slot a process and bytes a slot and
+// GPU. Proof of life is an open-file-description lock on the slot, so a process's bytes go when it dies, by
+// SIGKILL too, in whatever PID namespace. A damaged, foreign or full file is replaced or, said once, done
+// without: nothing here ever hangs, aborts or fails a program.
 #pragma once
 #include <sys/types.h>
 
@@ -47,8 +47,9 @@ class Occupancy {
   std::atomic<uint64_t> last_reap_ns_{0};
 };
 
-// Makes fork wait while a descriptor of the file is open. Called by Occupancy; call it earlier where a lock that is
-// held round Occupancy's making has a fork handler too: handlers take their locks last registered first.
+// Makes fork wait while a descriptor of the file is open. Called by Occupancy; call it earlier where a lock
+// that is held round Occupancy's making has a fork handler too: handlers take their locks last registered
+// first.
 void keep_forks_out();
 
 struct Holder {
@@ -56,7 +57,8 @@ struct Holder {
   std::vector<uint64_t> bytes;  // by host index
 };
 
-// The live processes with bytes on the machine, read without taking part in it. Empty where nothing is shared.
+// The live processes with bytes on the machine, read without taking part in it. Empty where nothing is
+// shared.
 std::vector<Holder> holders(const Machine& machine);
 
 }  // namespace gpufence::sim

@@ -1,5 +1,5 @@
-// NVML as programs, frameworks and nvidia-smi use it: count, identity, memory and processes. It reads the machine
-// and the shared occupancy and takes no part in it; like the genuine one it knows nothing of
+// NVML as programs, frameworks and nvidia-smi use it: count, identity, memory and processes. It reads the
+// machine and the shared occupancy and takes no part in it; like the genuine one it knows nothing of
 // CUDA_VISIBLE_DEVICES and counts in PCI order.
 #include <limits.h>
 #include <unistd.h>
@@ -65,7 +65,8 @@ constexpr unsigned kPciDevice = 0x233010de, kPciSubsystem = 0x16c110de;
 void fill_pci(const Gpu& gpu, nvmlPciInfo_t* out, int version) {
   const std::string id = pci_text(gpu);
   memset(out->busIdLegacy, 0, sizeof out->busIdLegacy);
-  std::transform(id.begin(), id.end(), out->busIdLegacy, [](char c) { return static_cast<char>(toupper(c)); });
+  std::transform(id.begin(), id.end(), out->busIdLegacy,
+                 [](char c) { return static_cast<char>(toupper(c)); });
   out->domain = gpu.pci_domain;
   out->bus = gpu.pci_bus;
   out->device = gpu.pci_device;
@@ -124,7 +125,8 @@ nvmlReturn_t by_pci(const char* id, nvmlDevice_t* out) {
     }
     const auto& gpus = this_machine().gpus;
     for (size_t i = 0; i < gpus.size(); ++i) {
-      if (gpus[i].pci_domain != domain || gpus[i].pci_bus != bus || gpus[i].pci_device != device || function != 0)
+      if (gpus[i].pci_domain != domain || gpus[i].pci_bus != bus || gpus[i].pci_device != device ||
+          function != 0)
         continue;
       *out = reinterpret_cast<nvmlDevice_t>(&handles[i]);
       return NVML_SUCCESS;
@@ -175,15 +177,23 @@ nvmlReturn_t simple(nvmlDevice_t handle, unsigned* out, unsigned value) {
 }  // namespace
 
 int nvml_unsupported();
-int nvml_unsupported() { return initialised > 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_UNINITIALIZED; }
+int nvml_unsupported() {
+  return initialised > 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_UNINITIALIZED;
+}
 
 }  // namespace gpufence::sim
 
 using namespace gpufence::sim;
 
-nvmlReturn_t nvmlInit_v2() { return initialise(); }
-nvmlReturn_t nvmlInit() { return initialise(); }
-nvmlReturn_t nvmlInitWithFlags(unsigned) { return initialise(); }
+nvmlReturn_t nvmlInit_v2() {
+  return initialise();
+}
+nvmlReturn_t nvmlInit() {
+  return initialise();
+}
+nvmlReturn_t nvmlInitWithFlags(unsigned) {
+  return initialise();
+}
 nvmlReturn_t nvmlShutdown() {
   int count = initialised;
   while (count > 0 && !initialised.compare_exchange_weak(count, count - 1)) {
@@ -192,6 +202,7 @@ nvmlReturn_t nvmlShutdown() {
 }
 
 const char* nvmlErrorString(nvmlReturn_t result) {
+  // clang-format off
   switch (result) {
     case NVML_SUCCESS: return "Success";
     case NVML_ERROR_UNINITIALIZED: return "Uninitialized";
@@ -216,14 +227,17 @@ const char* nvmlErrorString(nvmlReturn_t result) {
     case NVML_ERROR_GPU_NOT_FOUND: return "GPU not found";
     default: return "Unknown Error";
   }
+  // clang-format on
 }
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char* out, unsigned int length) {
-  return call(out != nullptr, [&] { return text(out, length, driver_version(this_machine().driver_version)); });
+  return call(out != nullptr,
+              [&] { return text(out, length, driver_version(this_machine().driver_version)); });
 }
 nvmlReturn_t nvmlSystemGetNVMLVersion(char* out, unsigned int length) {
   return call(out != nullptr, [&] {
-    return text(out, length, std::string(NVML_API_VERSION_STR ".") + driver_version(this_machine().driver_version));
+    return text(out, length,
+                std::string(NVML_API_VERSION_STR ".") + driver_version(this_machine().driver_version));
   });
 }
 // These two need no nvmlInit (nvml.h).
@@ -232,7 +246,9 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* out) {
   *out = this_machine().driver_version;
   return NVML_SUCCESS;
 }
-nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* out) { return nvmlSystemGetCudaDriverVersion(out); }
+nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int* out) {
+  return nvmlSystemGetCudaDriverVersion(out);
+}
 
 nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char* out, unsigned int length) {
   return call(out != nullptr && length > 0, [&] {
@@ -244,12 +260,24 @@ nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char* out, unsigned int 
   });
 }
 
-nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* out) { return device_count(out); }
-nvmlReturn_t nvmlDeviceGetCount(unsigned int* out) { return device_count(out); }
-nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out) { return by_index(index, out); }
-nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) { return by_index(index, out); }
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* out) { return by_pci(id, out); }
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* out) { return by_pci(id, out); }
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int* out) {
+  return device_count(out);
+}
+nvmlReturn_t nvmlDeviceGetCount(unsigned int* out) {
+  return device_count(out);
+}
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t* out) {
+  return by_index(index, out);
+}
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t* out) {
+  return by_index(index, out);
+}
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char* id, nvmlDevice_t* out) {
+  return by_pci(id, out);
+}
+nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* out) {
+  return by_pci(id, out);
+}
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
   return call(uuid != nullptr && out != nullptr, [&] {
@@ -270,13 +298,16 @@ nvmlReturn_t nvmlDeviceGetHandleBySerial(const char* number, nvmlDevice_t* out) 
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* out, unsigned int length) {
-  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) { return text(out, length, gpu.name); });
+  return with_gpu(device, out != nullptr,
+                  [&](const Gpu& gpu, size_t) { return text(out, length, gpu.name); });
 }
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned int length) {
-  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) { return text(out, length, uuid_text(gpu.uuid)); });
+  return with_gpu(device, out != nullptr,
+                  [&](const Gpu& gpu, size_t) { return text(out, length, uuid_text(gpu.uuid)); });
 }
 nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char* out, unsigned int length) {
-  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) { return text(out, length, serial(gpu)); });
+  return with_gpu(device, out != nullptr,
+                  [&](const Gpu& gpu, size_t) { return text(out, length, serial(gpu)); });
 }
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* out) {
   return with_gpu(device, out != nullptr, [&](const Gpu&, size_t index) {
@@ -284,7 +315,9 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned int* out) {
     return NVML_SUCCESS;
   });
 }
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) { return nvmlDeviceGetIndex(device, out); }
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int* out) {
+  return nvmlDeviceGetIndex(device, out);
+}
 
 nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t device, nvmlPciInfo_t* out) {
   return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
@@ -350,14 +383,16 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
                                                      nvmlProcessInfo_t* infos) {
   return processes(device, count, infos);
 }
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* count, nvmlProcessInfo_v1_t*) {
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* count,
+                                                   nvmlProcessInfo_v1_t*) {
   return no_processes(device, count);
 }
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned int* count,
                                                       nvmlProcessInfo_v2_t*) {
   return no_processes(device, count);
 }
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* count, nvmlProcessInfo_t*) {
+nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int* count,
+                                                      nvmlProcessInfo_t*) {
   return no_processes(device, count);
 }
 nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned int* count,
@@ -382,11 +417,11 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major,
 }
 nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t* out) {
   return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
-    *out = gpu.cc_major >= 10   ? NVML_DEVICE_ARCH_BLACKWELL
-           : gpu.cc_major == 9  ? NVML_DEVICE_ARCH_HOPPER
-           : gpu.cc_major == 8  ? (gpu.cc_minor == 9 ? NVML_DEVICE_ARCH_ADA : NVML_DEVICE_ARCH_AMPERE)
-           : gpu.cc_minor == 5  ? NVML_DEVICE_ARCH_TURING
-                                : NVML_DEVICE_ARCH_UNKNOWN;
+    *out = gpu.cc_major >= 10  ? NVML_DEVICE_ARCH_BLACKWELL
+           : gpu.cc_major == 9 ? NVML_DEVICE_ARCH_HOPPER
+           : gpu.cc_major == 8 ? (gpu.cc_minor == 9 ? NVML_DEVICE_ARCH_ADA : NVML_DEVICE_ARCH_AMPERE)
+           : gpu.cc_minor == 5 ? NVML_DEVICE_ARCH_TURING
+                               : NVML_DEVICE_ARCH_UNKNOWN;
     return NVML_SUCCESS;
   });
 }
@@ -404,18 +439,25 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
     return NVML_SUCCESS;
   });
 }
-nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor, unsigned int* out) {
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor,
+                                      unsigned int* out) {
   return with_gpu(device, out != nullptr && sensor == NVML_TEMPERATURE_GPU, [&](const Gpu&, size_t index) {
     *out = 31 + static_cast<unsigned>(index % 5);
     return NVML_SUCCESS;
   });
 }
-nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int* out) { return simple(device, out, 70'000); }
+nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int* out) {
+  return simple(device, out, 70'000);
+}
 nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int* out) {
   return simple(device, out, 700'000);
 }
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* out) { return simple(device, out, 0); }
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int* out) { return simple(device, out, 0); }
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* out) {
+  return simple(device, out, 0);
+}
+nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int* out) {
+  return simple(device, out, 0);
+}
 nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* out) {
   return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
     *out = NVML_FEATURE_ENABLED;
@@ -460,7 +502,8 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int words
     return NVML_SUCCESS;
   });
 }
-nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t other, nvmlGpuTopologyLevel_t* out) {
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t other,
+                                                 nvmlGpuTopologyLevel_t* out) {
   return with_gpu(one, out != nullptr, [&](const Gpu& first, size_t a) {
     return with_gpu(other, true, [&](const Gpu& second, size_t b) {
       *out = a == b                                ? NVML_TOPOLOGY_INTERNAL

@@ -1,5 +1,5 @@
-// The simulated driver through its exports, as a program linked with -lcuda calls it. Each test is a child with
-// a machine of its own.
+// The simulated driver through its exports, as a program linked with -lcuda calls it. Each test is a child
+// with a machine of its own.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -67,13 +67,14 @@ TEST(Init, WithoutAMachineThereIsNoDevice) {
 }
 
 TEST(Init, ABadMachineIsSaidInOneLine) {
-  EXPECT_EQ(stderr_of({{"GPUFENCE_SIM", "lots"}},
-                      [] {
-                        EXPECT_EQ(cuInit(0), CUDA_ERROR_NO_DEVICE);
-                        EXPECT_EQ(cuInit(0), CUDA_ERROR_NO_DEVICE);
-                      }),
-            "gpufence: GPUFENCE_SIM: \"lots\" names no known model; use 4, 4x80GiB, 8xh100, h100 or the path of a "
-            "machine file (.toml); models: sim, b200, h200, h100, l40s, rtx4090, a100, a100-40, t4\n");
+  EXPECT_EQ(
+      stderr_of({{"GPUFENCE_SIM", "lots"}},
+                [] {
+                  EXPECT_EQ(cuInit(0), CUDA_ERROR_NO_DEVICE);
+                  EXPECT_EQ(cuInit(0), CUDA_ERROR_NO_DEVICE);
+                }),
+      "gpufence: GPUFENCE_SIM: \"lots\" names no known model; use 4, 4x80GiB, 8xh100, h100 or the path of a "
+      "machine file (.toml); models: sim, b200, h200, h100, l40s, rtx4090, a100, a100-40, t4\n");
 }
 
 TEST(Init, TheMaskIsReadAtCuInitAndNeverAgain) {
@@ -354,7 +355,8 @@ TEST(Memory, PointersTellDeviceContextAndRange) {
     EXPECT_EQ(size, 1000u);
     int local = 0;
     const auto unknown = reinterpret_cast<CUdeviceptr>(&local);
-    EXPECT_EQ(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, unknown), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuPointerGetAttribute(&ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, unknown),
+              CUDA_ERROR_INVALID_VALUE);
     CUpointer_attribute one[] = {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     void* place[] = {&ordinal};
     OK(cuPointerGetAttributes(1, one, place, unknown));
@@ -471,8 +473,8 @@ TEST(Copy, EveryDirectionAndItsBounds) {
     CUstream stream = nullptr;
     OK(cuStreamCreate(&stream, 0));
     OK(cuMemcpyHtoDAsync(on_b, "streamed", 8, stream));
-    OK(exported<CUresult (*)(void*, CUdeviceptr, size_t, CUstream)>("cuMemcpyDtoHAsync_v2_ptsz")(back.data(), on_b, 8,
-                                                                                                 nullptr));
+    OK(exported<CUresult (*)(void*, CUdeviceptr, size_t, CUstream)>("cuMemcpyDtoHAsync_v2_ptsz")(
+        back.data(), on_b, 8, nullptr));
     EXPECT_EQ(back.substr(0, 8), "streamed");
     EXPECT_EQ(cuMemcpyHtoDAsync(on_b, "streamed", 8, reinterpret_cast<CUstream>(uintptr_t{0x1234})),
               CUDA_ERROR_INVALID_HANDLE);
@@ -593,8 +595,8 @@ TEST(Stream, EventsTimeWithinOneGpuAndNotAcross) {
     OK(cuStreamCreate(&other, 0));
     OK(cuEventCreate(&event, 0));
     OK(cuEventRecord(event, other));
-    OK(cuStreamWaitEvent(other, first, 0));                               // allowed across GPUs
-    EXPECT_EQ(cuEventRecord(first, other), CUDA_ERROR_INVALID_HANDLE);    // not allowed
+    OK(cuStreamWaitEvent(other, first, 0));                             // allowed across GPUs
+    EXPECT_EQ(cuEventRecord(first, other), CUDA_ERROR_INVALID_HANDLE);  // not allowed
     EXPECT_EQ(cuEventElapsedTime(&ms, first, event), CUDA_ERROR_INVALID_HANDLE);
     OK(cuCtxSetCurrent(a));
     OK(cuEventDestroy(first));
@@ -652,7 +654,8 @@ TEST(Calls, AreWrittenDownWhenAskedFor) {
     EXPECT_EQ(pid, tid);
     calls.push_back(name + " " + std::to_string(result));
   }
-  EXPECT_EQ(calls, (std::vector<std::string>{"cuInit 0", "cuCtxCreate_v4 0", "cuMemAlloc_v2 0", "cuMemAlloc_v2 1"}));
+  EXPECT_EQ(calls,
+            (std::vector<std::string>{"cuInit 0", "cuCtxCreate_v4 0", "cuMemAlloc_v2 0", "cuMemAlloc_v2 1"}));
 }
 
 TEST(Threads, AllocateFreeAndSwitchTogether) {

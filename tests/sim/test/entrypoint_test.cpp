@@ -19,12 +19,14 @@ struct Row {
   bool per_thread;
 };
 const Row kTable[] = {
-#define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) {#exported, #name, version, per_thread != 0},
+#define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) \
+  {#exported, #name, version, per_thread != 0},
 #include "driver_exports.inc"
 };
 
 // Which export cuGetProcAddress gives, by name; "" for none.
-std::string given(const char* name, int version, cuuint64_t flags, CUdriverProcAddressQueryResult* status = nullptr) {
+std::string given(const char* name, int version, cuuint64_t flags,
+                  CUdriverProcAddressQueryResult* status = nullptr) {
   void* address = reinterpret_cast<void*>(1);
   const CUresult result = cuGetProcAddress(name, &address, version, flags, status);
   if (result != CUDA_SUCCESS) {

@@ -119,7 +119,8 @@ TEST(Heap, ARandomWalkNeverOverlapsAndAlwaysFinds) {
       }
       live[block->address] = block;
     } else if (!live.empty()) {
-      auto it = live.lower_bound(live.begin()->first + random() % (live.rbegin()->first - live.begin()->first + 1));
+      auto it =
+          live.lower_bound(live.begin()->first + random() % (live.rbegin()->first - live.begin()->first + 1));
       ASSERT_EQ(heap.at(it->first), it->second);
       ASSERT_EQ(heap.containing(it->first + it->second->bytes / 2), it->second);
       heap.free(it->second);

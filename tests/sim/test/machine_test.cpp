@@ -43,8 +43,9 @@ TEST(ShortForm, ANumberIsThatManyGpusOf16GiB) {
 }
 
 TEST(ShortForm, NumberTimesSizeWithEitherSign) {
-  for (const char* spec : {"4x80GiB", "4\xc3\x97"
-                                      "80GiB",
+  for (const char* spec : {"4x80GiB",
+                           "4\xc3\x97"
+                           "80GiB",
                            "4x80G", "4X80gb"}) {
     const Machine m = good(spec);
     ASSERT_EQ(m.gpus.size(), 4u) << spec;
@@ -61,7 +62,9 @@ TEST(ShortForm, AModelBringsNameMemoryAndCapability) {
   EXPECT_EQ(good("t4").gpus.size(), 1u);
 }
 
-TEST(ShortForm, SmallGpusHaveSmallContexts) { EXPECT_EQ(good("1x64MiB").gpus[0].context_bytes, 4194304u); }
+TEST(ShortForm, SmallGpusHaveSmallContexts) {
+  EXPECT_EQ(good("1x64MiB").gpus[0].context_bytes, 4194304u);
+}
 
 TEST(ShortForm, PciIdsAscendAndCountNine) {
   const Machine m = good("9");
@@ -142,12 +145,14 @@ TEST(File, ErrorsNameFileLineAndColumn) {
       {"[[gpu]]\nmemory = 8\n", ":2:10: memory is not a size in quotes"},
       {"[[gpu]]\npci = \"01.0\"\n", ":2:7: \"01.0\" is no PCI id"},
       {"[[gpu]]\nuuid = \"GPU-1\"\n", ":2:8: \"GPU-1\" is no UUID"},
-      {"[[gpu]]\ncount = 2\nuuid = \"GPU-01234567-89ab-cdef-0123-456789abcdef\"\n", ":1:1: count with uuid or pci"},
+      {"[[gpu]]\ncount = 2\nuuid = \"GPU-01234567-89ab-cdef-0123-456789abcdef\"\n",
+       ":1:1: count with uuid or pci"},
       {"[[gpu]]\ncount = 0\n", ":2:9: count is out of range; use 1 to 64"},
       {"gpu = 3\n", ":1:7: gpu is not a list of tables"},
       {"[[gpu]\n", ":1:"},
       {"", ":1:1: 0 GPUs"},
-      {"[[gpu]]\npci = \"0000:02:00.0\"\n[[gpu]]\npci = \"0000:02:00.0\"\n", "two GPUs at PCI id 0000:02:00.0"},
+      {"[[gpu]]\npci = \"0000:02:00.0\"\n[[gpu]]\npci = \"0000:02:00.0\"\n",
+       "two GPUs at PCI id 0000:02:00.0"},
   };
   for (const auto& c : cases) {
     const File file(c.text);

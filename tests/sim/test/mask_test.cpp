@@ -8,7 +8,9 @@ namespace {
 
 using Indices = std::vector<size_t>;
 
-Machine four() { return *read_machine("4"); }
+Machine four() {
+  return *read_machine("4");
+}
 
 TEST(Mask, UnsetIsAllAndEmptyIsNone) {
   EXPECT_EQ(visible_gpus(four(), nullptr, nullptr), (Indices{0, 1, 2, 3}));

@@ -55,7 +55,8 @@ TEST(Nvml, IgnoresTheMaskAndCountsInPciOrder) {
     EXPECT_EQ(nvmlDeviceGetIndex(same, &index), NVML_SUCCESS);
     EXPECT_EQ(index, 3u);
     EXPECT_EQ(nvmlDeviceGetHandleByIndex_v2(4, &device), NVML_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(nvmlDeviceGetIndex(reinterpret_cast<nvmlDevice_t>(&index), &index), NVML_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(nvmlDeviceGetIndex(reinterpret_cast<nvmlDevice_t>(&index), &index),
+              NVML_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(nvmlDeviceGetFanSpeed(same, &index), NVML_ERROR_NOT_SUPPORTED);
     int version = 0;
     EXPECT_EQ(nvmlSystemGetCudaDriverVersion_v2(&version), NVML_SUCCESS);

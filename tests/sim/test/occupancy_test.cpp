@@ -67,7 +67,8 @@ TEST(Occupancy, TwoProcessesFillOneGpuAndSigkillGivesItBack) {
     EXPECT_EQ(list[1].pid, getpid());
     kill(first, SIGKILL);
     // Dead once the kernel took its memory down, of which the parent's wait is no condition.
-    for (int i = 0; i < 2000 && o.used(0) != 6 * kGiB; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 2000 && o.used(0) != 6 * kGiB; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_EQ(o.used(0), 6442450944u);
     EXPECT_TRUE(o.reserve(0, 10 * kGiB));
     EXPECT_EQ(holders(m).size(), 1u);

@@ -1,6 +1,6 @@
-// A child process for each machine under test. The driver reads GPUFENCE_SIM and CUDA_VISIBLE_DEVICES once, so a
-// test that wants its own forks; the parent never calls CUDA. Everything shared lies in a directory of the
-// parent's own, so tests can run side by side.
+// A child process for each machine under test. The driver reads GPUFENCE_SIM and CUDA_VISIBLE_DEVICES once,
+// so a test that wants its own forks; the parent never calls CUDA. Everything shared lies in a directory of
+// the parent's own, so tests can run side by side.
 #pragma once
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -90,7 +90,8 @@ inline std::string stderr_of(const Environment& environment, const std::function
   close(ends[1]);
   std::string text;
   char buffer[4096];
-  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(n));
   close(ends[0]);
   EXPECT_EQ(finish(pid), 0);
   return text;
