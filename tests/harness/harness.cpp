@@ -52,6 +52,14 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return made;
 }
 
+// The loader's word on the libasan that environment() preloads, for a setuid program that may not have it.
+std::string without_sanitizer_notes(std::string text) {
+  if (std::string_view(GPUFENCE_LIBASAN).empty()) return text;
+  const size_t note = text.find("ERROR: ld.so: object 'libasan.so");
+  if (note != std::string::npos) text.erase(note, text.find('\n', note) - note + 1);
+  return text;
+}
+
 void pause_briefly() {
   const timespec brief{0, 1'000'000};
   nanosleep(&brief, nullptr);
@@ -124,7 +132,7 @@ Result Process::wait() {
   if (WIFEXITED(status)) result.exit = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
   result.out = read_file(out_);
-  result.err = read_file(err_);
+  result.err = without_sanitizer_notes(read_file(err_));
   std::istringstream calls(read_file(calls_));
   for (Call call; calls >> call.pid >> call.tid >> call.name >> call.result;) result.calls.push_back(call);
   return result;
