@@ -8,7 +8,8 @@ namespace gpufence::policies {
 std::string short_name(std::string_view name) {
   for (const std::string_view brand : {"NVIDIA ", "Tesla ", "GeForce "})
     if (name.substr(0, brand.size()) == brand) name.remove_prefix(brand.size());
-  // What follows the model says how it is mounted and how much memory it has: "A100-SXM4-40GB", "H100 80GB HBM3".
+  // What follows the model says how it is mounted and how much memory it has: "A100-SXM4-40GB", "H100 80GB
+  // HBM3".
   for (const std::string_view mount : {"-SXM", "-PCI", " PCI", "-PG", " SXM"})
     name = name.substr(0, name.find(mount));
   std::size_t word = name.find(' ');

@@ -16,7 +16,7 @@ struct Gpu {
   std::uint64_t memory = 0;  // bytes, the card's total
   int cc_major = 0;          // compute capability
   int cc_minor = 0;
-  int numa = -1;             // -1: unknown
+  int numa = -1;  // -1: unknown
 };
 
 // "NVIDIA H100 80GB HBM3" → "H100", "NVIDIA GeForce RTX 4090" → "RTX 4090".

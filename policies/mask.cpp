@@ -17,7 +17,9 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-bool begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
+bool begins(std::string_view text, std::string_view with) {
+  return text.substr(0, with.size()) == with;
+}
 
 // The index of the GPU that one entry names, or why it names none.
 struct Named {
@@ -87,13 +89,17 @@ bool names_numbers(std::string_view mask) {
 std::string describe(const MaskProblem& problem, std::size_t machine_size) {
   const std::string entry = "'" + problem.entry + "'";
   switch (problem.kind) {
-    case MaskProblem::Kind::malformed: return entry + " is neither a number nor a UUID";
-    case MaskProblem::Kind::repeated: return entry + " names a GPU again, which leaves none";
+    case MaskProblem::Kind::malformed:
+      return entry + " is neither a number nor a UUID";
+    case MaskProblem::Kind::repeated:
+      return entry + " names a GPU again, which leaves none";
     case MaskProblem::Kind::beyond:
       return machine_size == 0 ? entry + " is asked for, but there is no GPU"
                                : entry + " is past the last GPU, " + std::to_string(machine_size - 1);
-    case MaskProblem::Kind::unknown: return entry + " is the UUID of no GPU here";
-    case MaskProblem::Kind::ambiguous: return entry + " is the beginning of more than one UUID";
+    case MaskProblem::Kind::unknown:
+      return entry + " is the UUID of no GPU here";
+    case MaskProblem::Kind::ambiguous:
+      return entry + " is the beginning of more than one UUID";
   }
   return entry + " is invalid";
 }

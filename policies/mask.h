@@ -1,7 +1,7 @@
 // How CUDA reads CUDA_VISIBLE_DEVICES: left to right, the list ends at the first entry that is no GPU, and a
-// repeated GPU leaves nothing at all. Where NVIDIA's documentation is silent (duplicates, blanks) this follows
-// PyTorch's parser, which was written against the driver; tests/device asks a real one.
-// Plain numbers count in the order that CUDA_DEVICE_ORDER asks for: the caller passes the GPUs in that order.
+// repeated GPU leaves nothing at all. Where NVIDIA's documentation is silent (duplicates, blanks) this
+// follows PyTorch's parser, which was written against the driver; tests/device asks a real one. Plain numbers
+// count in the order that CUDA_DEVICE_ORDER asks for: the caller passes the GPUs in that order.
 #pragma once
 
 #include <cstddef>

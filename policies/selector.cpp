@@ -19,9 +19,15 @@ std::string_view strip(std::string_view text) {
   return text;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-bool is_hex(char c) { return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'f'); }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+bool is_hex(char c) {
+  return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'f');
+}
 
 std::string lowered(std::string_view text) {
   std::string result(text);
@@ -29,7 +35,9 @@ std::string lowered(std::string_view text) {
   return result;
 }
 
-bool begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
+bool begins(std::string_view text, std::string_view with) {
+  return text.substr(0, with.size()) == with;
+}
 
 // A number that no machine reaches reads as the largest one; whether it exists is asked afterwards.
 std::optional<long> number(std::string_view text) {
@@ -49,7 +57,8 @@ std::optional<PciAddress> pci_address(std::string_view text) {
   const auto hex = [](std::string_view digits) -> std::optional<unsigned long> {
     unsigned long value = 0;
     const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
-    if (digits.empty() || !is_hex(digits.front()) || end.ec != std::errc{} || end.ptr != digits.data() + digits.size())
+    if (digits.empty() || !is_hex(digits.front()) || end.ec != std::errc{} ||
+        end.ptr != digits.data() + digits.size())
       return std::nullopt;
     return value;
   };
@@ -84,7 +93,8 @@ enum class Show { index, uuid, pci, name, capability, memory, numa };
 
 class Selection {
  public:
-  Selection(std::string_view list, std::span<const Gpu> machine, const Ceiling* ceiling, std::string_view option)
+  Selection(std::string_view list, std::span<const Gpu> machine, const Ceiling* ceiling,
+            std::string_view option)
       : list_(list), machine_(machine), ceiling_(ceiling), option_(option) {
     if (ceiling_ != nullptr) {
       everything_ = ceiling_->gpus;
@@ -108,7 +118,9 @@ class Selection {
     return tl::unexpected(Error{what(), std::move(why), std::move(remedy)});
   }
   [[nodiscard]] std::string there_is(Show show) const;
-  [[nodiscard]] std::string host_index(std::size_t gpu) const { return std::to_string(machine_[gpu].host_index); }
+  [[nodiscard]] std::string host_index(std::size_t gpu) const {
+    return std::to_string(machine_[gpu].host_index);
+  }
 
   Gpus meaning(Entry& entry) const;
   Gpus by_numbers(std::string_view text, bool positions) const;
@@ -132,15 +144,27 @@ std::string Selection::there_is(Show show) const {
     text += text.empty() ? "" : ", ";
     text += std::to_string(gpu.host_index);
     switch (show) {
-      case Show::index: text += " (" + short_name(gpu.name) + ", " + gpu.pci + ')'; break;
-      case Show::uuid: text += " (" + gpu.uuid + ')'; break;
-      case Show::pci: text += " (" + gpu.pci + ')'; break;
-      case Show::name: text += " (" + gpu.name + ')'; break;
+      case Show::index:
+        text += " (" + short_name(gpu.name) + ", " + gpu.pci + ')';
+        break;
+      case Show::uuid:
+        text += " (" + gpu.uuid + ')';
+        break;
+      case Show::pci:
+        text += " (" + gpu.pci + ')';
+        break;
+      case Show::name:
+        text += " (" + gpu.name + ')';
+        break;
       case Show::capability:
         text += " (" + std::to_string(gpu.cc_major) + '.' + std::to_string(gpu.cc_minor) + ')';
         break;
-      case Show::memory: text += " (" + format_size(gpu.memory) + ')'; break;
-      case Show::numa: text += " (" + (gpu.numa < 0 ? "unknown" : std::to_string(gpu.numa)) + ')'; break;
+      case Show::memory:
+        text += " (" + format_size(gpu.memory) + ')';
+        break;
+      case Show::numa:
+        text += " (" + (gpu.numa < 0 ? "unknown" : std::to_string(gpu.numa)) + ')';
+        break;
     }
   }
   return (machine_.size() == 1 ? "there is host GPU " : "there are host GPUs ") + text;
@@ -159,7 +183,8 @@ Selection::Gpus Selection::by_numbers(std::string_view text, bool positions) con
       const auto& view = *ceiling_->positions;
       if (static_cast<std::size_t>(n) >= view.size())
         return error("position " + std::to_string(n) + " doesn't exist in this view of " +
-                         std::to_string(view.size()) + (view.size() == 1 ? " GPU" : " GPUs") + " (numbering view)",
+                         std::to_string(view.size()) + (view.size() == 1 ? " GPU" : " GPUs") +
+                         " (numbering view)",
                      "write host:N for the host's index");
       gpus.push_back(view[static_cast<std::size_t>(n)]);
     } else {
@@ -177,7 +202,8 @@ Selection::Gpus Selection::by_numbers(std::string_view text, bool positions) con
 
 Selection::Gpus Selection::by_uuid(std::string_view text) const {
   const std::string prefix = lowered(text);
-  if (prefix.size() == 4 || !std::all_of(prefix.begin() + 4, prefix.end(), [](char c) { return is_hex(c) || c == '-'; }))
+  if (prefix.size() == 4 ||
+      !std::all_of(prefix.begin() + 4, prefix.end(), [](char c) { return is_hex(c) || c == '-'; }))
     return error("'" + std::string(text) + "' is no UUID of a GPU", there_is(Show::uuid));
   std::vector<std::size_t> gpus;
   for (std::size_t i = 0; i < machine_.size(); ++i)
@@ -214,9 +240,14 @@ Selection::Gpus Selection::that_meet(std::string_view text, Show show, Meets mee
   return gpus;
 }
 
-Selection::Gpus Selection::by_condition(std::string_view text, std::string_view key, std::string_view value) const {
-  if (value.empty()) return error("'" + std::string(text) + "' asks for nothing", "write it as " + std::string(key) +
-                                  (key == "name" ? ":A100" : key == "cc" ? ":8.0+" : key == "mem" ? ":40GiB+" : ":0"));
+Selection::Gpus Selection::by_condition(std::string_view text, std::string_view key,
+                                        std::string_view value) const {
+  if (value.empty())
+    return error("'" + std::string(text) + "' asks for nothing", "write it as " + std::string(key) +
+                                                                     (key == "name"  ? ":A100"
+                                                                      : key == "cc"  ? ":8.0+"
+                                                                      : key == "mem" ? ":40GiB+"
+                                                                                     : ":0"));
   const bool or_more = value.back() == '+';
   const std::string_view bare = or_more ? value.substr(0, value.size() - 1) : value;
 
@@ -257,16 +288,19 @@ Selection::Gpus Selection::meaning(Entry& entry) const {
   if (text == "all") return everything_;
   const std::size_t colon = text.find(':');
   const std::string_view key = text.substr(0, colon);
-  const std::string_view value = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
+  const std::string_view value =
+      colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
 
   if (colon != std::string_view::npos) {
     for (const std::string_view known : {"name", "cc", "mem", "numa"})
       if (key == known) return by_condition(text, key, value);
     if (key == "free" || key == "rank")
-      return error("this version doesn't know '" + std::string(key) + ":' yet", "name GPUs by number, UUID or PCI id");
+      return error("this version doesn't know '" + std::string(key) + ":' yet",
+                   "name GPUs by number, UUID or PCI id");
   }
   if (text == "healthy" || text == "rank")
-    return error("this version doesn't know '" + std::string(text) + "' yet", "name GPUs by number, UUID or PCI id");
+    return error("this version doesn't know '" + std::string(text) + "' yet",
+                 "name GPUs by number, UUID or PCI id");
   if (text == "none") return error("'none' stands alone", "write --devices none for no GPU");
 
   entry.names = true;
@@ -285,7 +319,8 @@ Selection::Gpus Selection::meaning(Entry& entry) const {
 Selection::Gpus Selection::run() {
   list_ = strip(list_);
   if (list_.empty())
-    return tl::unexpected(Error{std::string(option_), "the list is empty", "write none for no GPU, all for every GPU"});
+    return tl::unexpected(
+        Error{std::string(option_), "the list is empty", "write none for no GPU, all for every GPU"});
   if (list_ == "none") return std::vector<std::size_t>{};
 
   std::vector<std::size_t> view;
@@ -308,20 +343,23 @@ Selection::Gpus Selection::run() {
     } else {
       adds = true;
       for (const std::size_t gpu : *gpus) {
-        if (ceiling_ != nullptr && std::find(everything_.begin(), everything_.end(), gpu) == everything_.end()) {
+        if (ceiling_ != nullptr &&
+            std::find(everything_.begin(), everything_.end(), gpu) == everything_.end()) {
           std::string allotted;
-          for (const std::size_t one : everything_) allotted += (allotted.empty() ? "" : ",") + host_index(one);
-          std::string remedy = everything_.empty() ? "no GPU is left to choose from"
-                                                   : "choose among host GPUs " + allotted;
+          for (const std::size_t one : everything_)
+            allotted += (allotted.empty() ? "" : ",") + host_index(one);
+          std::string remedy =
+              everything_.empty() ? "no GPU is left to choose from" : "choose among host GPUs " + allotted;
           if (!ceiling_->way_out.empty()) remedy += ", or leave it with " + ceiling_->way_out;
-          return error("host GPU " + host_index(gpu) + " is outside " + ceiling_->source + ", which was inherited",
-                       std::move(remedy));
+          return error(
+              "host GPU " + host_index(gpu) + " is outside " + ceiling_->source + ", which was inherited",
+              std::move(remedy));
         }
         if (entry.names) {
           const auto [before, first] = named.emplace(gpu, entry.text);
           if (!first)
-            return error("host GPU " + host_index(gpu) + " is named twice, by '" + std::string(before->second) +
-                             "' and '" + std::string(entry.text) + "'",
+            return error("host GPU " + host_index(gpu) + " is named twice, by '" +
+                             std::string(before->second) + "' and '" + std::string(entry.text) + "'",
                          "name it once");
         }
         if (std::find(view.begin(), view.end(), gpu) == view.end()) view.push_back(gpu);
@@ -338,9 +376,9 @@ Selection::Gpus Selection::run() {
     view.erase(std::remove(view.begin(), view.end(), gpu), view.end());
   }
   if (view.empty())
-    return error(!everything_.empty()     ? "this leaves no GPU"
-                 : ceiling_ == nullptr    ? "there is no GPU to choose from"
-                                          : ceiling_->source + ", which was inherited, leaves no GPU",
+    return error(!everything_.empty()  ? "this leaves no GPU"
+                 : ceiling_ == nullptr ? "there is no GPU to choose from"
+                                       : ceiling_->source + ", which was inherited, leaves no GPU",
                  "write none if no GPU is meant");
   return view;
 }

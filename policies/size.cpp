@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 std::string_view strip(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -20,7 +22,9 @@ std::string_view strip(std::string_view text) {
   return text;
 }
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string quoted(std::string_view text) {
+  return "'" + std::string(text) + "'";
+}
 
 constexpr const char* kUnits = "write a number with a unit: 8GiB, 512MiB, 1.5TiB";
 
@@ -49,11 +53,24 @@ std::optional<unsigned> unit_shift(std::string_view unit) {
   if (unit.empty()) return std::nullopt;
   unsigned shift = 0;
   switch (unit.front()) {
-    case 'k': case 'K': shift = 10; break;
-    case 'm': case 'M': shift = 20; break;
-    case 'g': case 'G': shift = 30; break;
-    case 't': case 'T': shift = 40; break;
-    default: return std::nullopt;
+    case 'k':
+    case 'K':
+      shift = 10;
+      break;
+    case 'm':
+    case 'M':
+      shift = 20;
+      break;
+    case 'g':
+    case 'G':
+      shift = 30;
+      break;
+    case 't':
+    case 'T':
+      shift = 40;
+      break;
+    default:
+      return std::nullopt;
   }
   unit.remove_prefix(1);
   if (!unit.empty() && (unit.front() == 'i' || unit.front() == 'I')) unit.remove_prefix(1);
@@ -73,8 +90,8 @@ tl::expected<double, Error> parse_percent(std::string_view text) {
       percent > 100)
     return tl::unexpected(Error{std::string(text), "is more than the whole card", "write at most 100%"});
   if (percent <= 0)
-    return tl::unexpected(
-        Error{std::string(text), "would leave nothing", "write unlimited for no cap, or --devices none for no GPU"});
+    return tl::unexpected(Error{std::string(text), "would leave nothing",
+                                "write unlimited for no cap, or --devices none for no GPU"});
   return percent;
 }
 
@@ -88,8 +105,8 @@ tl::expected<Amount, Error> parse_single(std::string_view text) {
   auto bytes = parse_size(text);
   if (!bytes) return tl::unexpected(bytes.error());
   if (*bytes == 0)
-    return tl::unexpected(
-        Error{std::string(text), "would leave nothing", "write unlimited for no cap, or --devices none for no GPU"});
+    return tl::unexpected(Error{std::string(text), "would leave nothing",
+                                "write unlimited for no cap, or --devices none for no GPU"});
   return Amount{.kind = Amount::Kind::bytes, .bytes = *bytes};
 }
 
@@ -151,7 +168,8 @@ std::string format_size(std::uint64_t bytes) {
   const std::uint64_t rest = bytes - (whole << (10 * unit));
   if (bytes == 1) return "1 byte";
   if (rest == 0) return std::to_string(whole) + ' ' + kNames[unit];
-  // Rounded, but never up to the next whole unit: "8.0 of 8 GiB held" must not stand where much is still free.
+  // Rounded, but never up to the next whole unit: "8.0 of 8 GiB held" must not stand where much is still
+  // free.
   const std::uint64_t half = std::uint64_t{1} << (10 * unit - 1);
   const std::uint64_t tenth = std::min<std::uint64_t>((rest * 10 + half) >> (10 * unit), 9);
   return std::to_string(whole) + '.' + std::to_string(tenth) + ' ' + kNames[unit];
@@ -159,14 +177,19 @@ std::string format_size(std::uint64_t bytes) {
 
 std::uint64_t Amount::resolve(std::uint64_t card_total) const {
   const auto share = [&] {
-    const long double exact = static_cast<long double>(card_total) * static_cast<long double>(percent) / 100.0L;
+    const long double exact =
+        static_cast<long double>(card_total) * static_cast<long double>(percent) / 100.0L;
     return std::min(card_total, static_cast<std::uint64_t>(std::floor(exact)));
   };
   switch (kind) {
-    case Kind::unlimited: return kMost;
-    case Kind::bytes: return bytes;
-    case Kind::percent: return share();
-    case Kind::both: return std::min(bytes, share());
+    case Kind::unlimited:
+      return kMost;
+    case Kind::bytes:
+      return bytes;
+    case Kind::percent:
+      return share();
+    case Kind::both:
+      return std::min(bytes, share());
   }
   return kMost;
 }
@@ -179,8 +202,8 @@ Amount CapSpec::at(int position) const {
 
 bool CapSpec::caps_anything() const {
   const auto caps = [](const Amount& amount) { return amount.kind != Amount::Kind::unlimited; };
-  return (every && caps(*every)) ||
-         std::any_of(by_position.begin(), by_position.end(), [&](const auto& own) { return caps(own.second); });
+  return (every && caps(*every)) || std::any_of(by_position.begin(), by_position.end(),
+                                                [&](const auto& own) { return caps(own.second); });
 }
 
 tl::expected<CapSpec, Error> parse_caps(std::string_view text) {
@@ -224,7 +247,8 @@ std::string to_text(const Amount& amount) {
   const auto bytes = [&] {
     static constexpr const char* kNames[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     unsigned unit = 0;
-    while (unit < 4 && amount.bytes != 0 && (amount.bytes & ((std::uint64_t{1} << (10 * (unit + 1))) - 1)) == 0)
+    while (unit < 4 && amount.bytes != 0 &&
+           (amount.bytes & ((std::uint64_t{1} << (10 * (unit + 1))) - 1)) == 0)
       ++unit;
     return std::to_string(amount.bytes >> (10 * unit)) + kNames[unit];
   };
@@ -234,10 +258,14 @@ std::string to_text(const Amount& amount) {
     return std::string(digits, end.ptr) + '%';
   };
   switch (amount.kind) {
-    case Amount::Kind::unlimited: return "unlimited";
-    case Amount::Kind::bytes: return bytes();
-    case Amount::Kind::percent: return percent();
-    case Amount::Kind::both: return bytes() + '&' + percent();
+    case Amount::Kind::unlimited:
+      return "unlimited";
+    case Amount::Kind::bytes:
+      return bytes();
+    case Amount::Kind::percent:
+      return percent();
+    case Amount::Kind::both:
+      return bytes() + '&' + percent();
   }
   return "unlimited";
 }
@@ -258,16 +286,22 @@ std::string describe(const Amount& amount) {
     return std::string(digits) + " %";
   };
   switch (amount.kind) {
-    case Amount::Kind::unlimited: return "unlimited";
-    case Amount::Kind::bytes: return format_size(amount.bytes);
-    case Amount::Kind::percent: return percent();
-    case Amount::Kind::both: return format_size(amount.bytes) + " and at most " + percent();
+    case Amount::Kind::unlimited:
+      return "unlimited";
+    case Amount::Kind::bytes:
+      return format_size(amount.bytes);
+    case Amount::Kind::percent:
+      return percent();
+    case Amount::Kind::both:
+      return format_size(amount.bytes) + " and at most " + percent();
   }
   return "unlimited";
 }
 
 Amount tighter(const Amount& one, const Amount& other) {
-  const auto has_bytes = [](const Amount& a) { return a.kind == Amount::Kind::bytes || a.kind == Amount::Kind::both; };
+  const auto has_bytes = [](const Amount& a) {
+    return a.kind == Amount::Kind::bytes || a.kind == Amount::Kind::both;
+  };
   const auto has_percent = [](const Amount& a) {
     return a.kind == Amount::Kind::percent || a.kind == Amount::Kind::both;
   };
@@ -277,7 +311,8 @@ Amount tighter(const Amount& one, const Amount& other) {
   if (bytes)
     both.bytes = std::min(has_bytes(one) ? one.bytes : kMost, has_bytes(other) ? other.bytes : kMost);
   if (percent)
-    both.percent = std::min(has_percent(one) ? one.percent : 100.0, has_percent(other) ? other.percent : 100.0);
+    both.percent =
+        std::min(has_percent(one) ? one.percent : 100.0, has_percent(other) ? other.percent : 100.0);
   both.kind = bytes && percent ? Amount::Kind::both
               : bytes          ? Amount::Kind::bytes
               : percent        ? Amount::Kind::percent

@@ -1,7 +1,7 @@
-// Sizes and caps, in the words of the command line. All units are binary (8G, 8GB and 8GiB are 2^33 bytes) and
-// a bare number is refused: of "8" nobody knows whether bytes, megabytes or gigabytes were meant.
-// A cap is said per position in the view, never per host GPU; to_text() is exact, so that what the launcher
-// puts into the environment is what the core reads back.
+// Sizes and caps, in the words of the command line. All units are binary (8G, 8GB and 8GiB are 2^33 bytes)
+// and a bare number is refused: of "8" nobody knows whether bytes, megabytes or gigabytes were meant. A cap
+// is said per position in the view, never per host GPU; to_text() is exact, so that what the launcher puts
+// into the environment is what the core reads back.
 #pragma once
 
 #include <cstdint>

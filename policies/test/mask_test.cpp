@@ -16,7 +16,9 @@ const std::vector<std::string> kMachine{
     "GPU-d2000000-1111-2222-3333-444444444444",
 };
 
-MaskReading read(std::string_view mask) { return read_mask(mask, kMachine); }
+MaskReading read(std::string_view mask) {
+  return read_mask(mask, kMachine);
+}
 
 TEST(Mask, NumbersAndUuidsAreGpusInTheirOrder) {
   EXPECT_EQ(read("2,0"), (MaskReading{{2, 0}, {}}));
@@ -48,7 +50,8 @@ TEST(Mask, ACommaAtTheEndSaysNothing) {
 
 TEST(Mask, ANumberPastTheLastGpuEndsTheList) {
   EXPECT_EQ(read("1,4,0"), (MaskReading{{1}, MaskProblem{Kind::beyond, "4", 1}}));
-  EXPECT_EQ(read("99999999999999999999999"), (MaskReading{{}, MaskProblem{Kind::beyond, "99999999999999999999999", 0}}));
+  EXPECT_EQ(read("99999999999999999999999"),
+            (MaskReading{{}, MaskProblem{Kind::beyond, "99999999999999999999999", 0}}));
 }
 
 TEST(Mask, ARepeatedGpuLeavesNone) {
@@ -65,7 +68,8 @@ TEST(Mask, AUuidMustNameOneGpu) {
 
 TEST(Mask, WhatIsNeitherEndsTheList) {
   for (const char* entry : {"x", "-2", "1gpu", "+1", "0x1", "GPU-", "GPU", "gpu-c1", "1.0"})
-    EXPECT_EQ(read("0," + std::string(entry)), (MaskReading{{0}, MaskProblem{Kind::malformed, entry, 1}})) << entry;
+    EXPECT_EQ(read("0," + std::string(entry)), (MaskReading{{0}, MaskProblem{Kind::malformed, entry, 1}}))
+        << entry;
 }
 
 TEST(Mask, OnAMachineWithoutGpusNothingIsThere) {

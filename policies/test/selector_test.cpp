@@ -11,9 +11,12 @@ using Gpus = std::vector<std::size_t>;
 constexpr std::uint64_t kGiB = 1073741824;
 
 const std::vector<Gpu> kMachine{
-    {0, "GPU-8f3a0000-0000-0000-0000-000000000000", "0000:01:00.0", "NVIDIA H100 80GB HBM3", 80 * kGiB, 9, 0, 0},
-    {1, "GPU-8f3b0000-0000-0000-0000-000000000000", "0000:25:00.0", "NVIDIA A100-SXM4-40GB", 40 * kGiB, 8, 0, 0},
-    {2, "GPU-c1000000-0000-0000-0000-000000000000", "0000:81:00.0", "NVIDIA H100 80GB HBM3", 80 * kGiB, 9, 0, 1},
+    {0, "GPU-8f3a0000-0000-0000-0000-000000000000", "0000:01:00.0", "NVIDIA H100 80GB HBM3", 80 * kGiB, 9, 0,
+     0},
+    {1, "GPU-8f3b0000-0000-0000-0000-000000000000", "0000:25:00.0", "NVIDIA A100-SXM4-40GB", 40 * kGiB, 8, 0,
+     0},
+    {2, "GPU-c1000000-0000-0000-0000-000000000000", "0000:81:00.0", "NVIDIA H100 80GB HBM3", 80 * kGiB, 9, 0,
+     1},
     {3, "GPU-d2000000-0000-0000-0000-000000000000", "0001:01:00.0", "Tesla T4", 16 * kGiB, 7, 5, -1},
 };
 
@@ -29,7 +32,8 @@ std::string error(std::string_view list, const Ceiling* ceiling = nullptr) {
 }
 
 constexpr const char* kThereIs =
-    "there are host GPUs 0 (H100, 0000:01:00.0), 1 (A100, 0000:25:00.0), 2 (H100, 0000:81:00.0), 3 (T4, 0001:01:00.0)";
+    "there are host GPUs 0 (H100, 0000:01:00.0), 1 (A100, 0000:25:00.0), 2 (H100, 0000:81:00.0), 3 (T4, "
+    "0001:01:00.0)";
 
 TEST(Selector, NumbersAreHostIndicesInTheOrderWritten) {
   EXPECT_EQ(gpus("2,0"), (Gpus{2, 0}));
@@ -57,7 +61,8 @@ TEST(Selector, APciIdMayBeShortOrLong) {
   EXPECT_EQ(gpus("81:00"), (Gpus{2}));
   EXPECT_EQ(gpus("0001:01:00.0"), (Gpus{3}));
   EXPECT_EQ(error("01:00.0"),
-            "--devices 01:00.0: '01:00.0' is the PCI id of more than one GPU; there are host GPUs 0 (0000:01:00.0), "
+            "--devices 01:00.0: '01:00.0' is the PCI id of more than one GPU; there are host GPUs 0 "
+            "(0000:01:00.0), "
             "1 (0000:25:00.0), 2 (0000:81:00.0), 3 (0001:01:00.0)");
 }
 
@@ -103,8 +108,11 @@ TEST(Selector, ConditionsThatNothingMeetsAreErrors) {
   EXPECT_EQ(error("mem:100GiB+"),
             "--devices mem:100GiB+: no GPU meets 'mem:100GiB+'; there are host GPUs 0 (80 GiB), 1 (40 GiB), "
             "2 (80 GiB), 3 (16 GiB)");
-  EXPECT_EQ(error("mem:40GiB"), "--devices mem:40GiB: 'mem:40GiB' would be an exact size, which no card has; write mem:40GiB+ for at least that much");
-  EXPECT_EQ(error("cc:new"), "--devices cc:new: 'cc:new' is no compute capability; write it as cc:8.0 or cc:8.0+");
+  EXPECT_EQ(error("mem:40GiB"),
+            "--devices mem:40GiB: 'mem:40GiB' would be an exact size, which no card has; write mem:40GiB+ "
+            "for at least that much");
+  EXPECT_EQ(error("cc:new"),
+            "--devices cc:new: 'cc:new' is no compute capability; write it as cc:8.0 or cc:8.0+");
   EXPECT_EQ(error("numa:x"), "--devices numa:x: 'numa:x' is no NUMA node; write it as numa:0");
   EXPECT_EQ(error("name:"), "--devices name:: 'name:' asks for nothing; write it as name:A100");
 }
@@ -117,21 +125,25 @@ TEST(Selector, WhatAllAddsAgainKeepsItsFirstPlace) {
 
 TEST(Selector, OneGpuNamedTwiceIsAnErrorHoweverItIsNamed) {
   EXPECT_EQ(error("0,0"), "--devices 0,0: host GPU 0 is named twice, by '0' and '0'; name it once");
-  EXPECT_EQ(error("2,GPU-c1"), "--devices 2,GPU-c1: host GPU 2 is named twice, by '2' and 'GPU-c1'; name it once");
-  EXPECT_EQ(error("81:00.0,0-3"), "--devices 81:00.0,0-3: host GPU 2 is named twice, by '81:00.0' and '0-3'; name it once");
+  EXPECT_EQ(error("2,GPU-c1"),
+            "--devices 2,GPU-c1: host GPU 2 is named twice, by '2' and 'GPU-c1'; name it once");
+  EXPECT_EQ(error("81:00.0,0-3"),
+            "--devices 81:00.0,0-3: host GPU 2 is named twice, by '81:00.0' and '0-3'; name it once");
 }
 
 TEST(Selector, WhatDoesNotExistIsAnErrorThatListsWhatThereIs) {
   EXPECT_EQ(error("9"), std::string("--devices 9: host GPU 9 doesn't exist; ") + kThereIs);
   EXPECT_EQ(error("2-5"), std::string("--devices 2-5: host GPU 4 doesn't exist; ") + kThereIs);
   EXPECT_EQ(error("-9"), std::string("--devices -9: host GPU 9 doesn't exist; ") + kThereIs);
-  EXPECT_EQ(error("99999999999999999999"), std::string("--devices 99999999999999999999: a GPU of that number doesn't exist; ") + kThereIs);
+  EXPECT_EQ(error("99999999999999999999"),
+            std::string("--devices 99999999999999999999: a GPU of that number doesn't exist; ") + kThereIs);
   EXPECT_EQ(error("gpu0"), std::string("--devices gpu0: 'gpu0' is no GPU, range or condition; ") + kThereIs);
   EXPECT_EQ(error("GPU-8f"),
             "--devices GPU-8f: 'GPU-8f' is the beginning of more than one UUID; there are host GPUs "
             "0 (GPU-8f3a0000-0000-0000-0000-000000000000), 1 (GPU-8f3b0000-0000-0000-0000-000000000000), "
             "2 (GPU-c1000000-0000-0000-0000-000000000000), 3 (GPU-d2000000-0000-0000-0000-000000000000)");
-  EXPECT_EQ(error("82:00.0").substr(0, 64), "--devices 82:00.0: no GPU has the PCI id '82:00.0'; there are ho");
+  EXPECT_EQ(error("82:00.0").substr(0, 64),
+            "--devices 82:00.0: no GPU has the PCI id '82:00.0'; there are ho");
   EXPECT_EQ(error("GPU-ee").substr(0, 57), "--devices GPU-ee: no GPU has the UUID 'GPU-ee'; there are");
   const auto nowhere = select_gpus("0", {});
   ASSERT_FALSE(nowhere);
@@ -139,14 +151,21 @@ TEST(Selector, WhatDoesNotExistIsAnErrorThatListsWhatThereIs) {
 }
 
 TEST(Selector, GarbageIsAnError) {
-  for (const char* list : {"", " ", ",", "0,", ",0", "0,,1", "-", "--3", "0-", "-0-", "0-1-2", "1..3", "0x1", "GPU-", "GPU-zz", "host:", "host:x", "81:0", ":", "81:00.1", "\n", "0;1", "*"})
+  for (const char* list :
+       {"",    " ",    ",",      "0,",    ",0",     "0,,1", "-", "--3",     "0-", "-0-", "0-1-2", "1..3",
+        "0x1", "GPU-", "GPU-zz", "host:", "host:x", "81:0", ":", "81:00.1", "\n", "0;1", "*"})
     EXPECT_FALSE(select_gpus(list, kMachine)) << list;
 }
 
 TEST(Selector, WhatThisVersionDoesNotKnowIsSaidToBeSo) {
-  EXPECT_EQ(error("free:20GiB+"), "--devices free:20GiB+: this version doesn't know 'free:' yet; name GPUs by number, UUID or PCI id");
-  EXPECT_EQ(error("rank"), "--devices rank: this version doesn't know 'rank' yet; name GPUs by number, UUID or PCI id");
-  EXPECT_EQ(error("0:1"), "--devices 0:1: this version doesn't know MIG slices yet, which '0:1' names; name whole GPUs by number, UUID or PCI id");
+  EXPECT_EQ(
+      error("free:20GiB+"),
+      "--devices free:20GiB+: this version doesn't know 'free:' yet; name GPUs by number, UUID or PCI id");
+  EXPECT_EQ(error("rank"),
+            "--devices rank: this version doesn't know 'rank' yet; name GPUs by number, UUID or PCI id");
+  EXPECT_EQ(error("0:1"),
+            "--devices 0:1: this version doesn't know MIG slices yet, which '0:1' names; name whole GPUs by "
+            "number, UUID or PCI id");
 }
 
 TEST(Selector, AllIsAllOfTheCeilingInItsOrder) {
@@ -161,15 +180,18 @@ TEST(Selector, AllIsAllOfTheCeilingInItsOrder) {
 TEST(Selector, AnEntryOutsideTheCeilingNamesVariableAndValue) {
   const Ceiling ceiling{.source = "CUDA_VISIBLE_DEVICES=1,2", .gpus = {1, 2}, .way_out = "--ignore-mask"};
   EXPECT_EQ(error("0", &ceiling),
-            "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=1,2, which was inherited; choose among host GPUs "
+            "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=1,2, which was inherited; choose among "
+            "host GPUs "
             "1,2, or leave it with --ignore-mask");
   EXPECT_FALSE(select_gpus("1,3", kMachine, &ceiling));
   EXPECT_FALSE(select_gpus("0-2", kMachine, &ceiling));
   const Ceiling empty{.source = "CUDA_VISIBLE_DEVICES=", .gpus = {}};
   EXPECT_EQ(error("0", &empty),
-            "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=, which was inherited; no GPU is left to choose from");
+            "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=, which was inherited; no GPU is left "
+            "to choose from");
   EXPECT_EQ(error("all", &empty),
-            "--devices all: CUDA_VISIBLE_DEVICES=, which was inherited, leaves no GPU; write none if no GPU is meant");
+            "--devices all: CUDA_VISIBLE_DEVICES=, which was inherited, leaves no GPU; write none if no GPU "
+            "is meant");
   EXPECT_EQ(gpus("none", &empty), Gpus{});
 }
 
@@ -180,8 +202,10 @@ TEST(Selector, InsideAViewNumberingNumbersArePositions) {
   EXPECT_EQ(gpus("host:0", &ceiling), (Gpus{0}));
   EXPECT_EQ(gpus("-0", &ceiling), (Gpus{0}));
   EXPECT_EQ(error("2", &ceiling),
-            "--devices 2: position 2 doesn't exist in this view of 2 GPUs (numbering view); write host:N for the host's index");
-  EXPECT_EQ(error("0,host:2", &ceiling), "--devices 0,host:2: host GPU 2 is named twice, by '0' and 'host:2'; name it once");
+            "--devices 2: position 2 doesn't exist in this view of 2 GPUs (numbering view); write host:N for "
+            "the host's index");
+  EXPECT_EQ(error("0,host:2", &ceiling),
+            "--devices 0,host:2: host GPU 2 is named twice, by '0' and 'host:2'; name it once");
 }
 
 }  // namespace

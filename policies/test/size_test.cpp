@@ -31,7 +31,8 @@ CapSpec caps(std::string_view text) {
 }
 
 TEST(Size, EverySpellingOfAGigabyteIsBinary) {
-  for (const char* text : {"8G", "8g", "8GB", "8Gi", "8GiB", "8gib", " 8GiB ", "8 GiB"}) EXPECT_EQ(bytes_of(text), 8589934592u) << text;
+  for (const char* text : {"8G", "8g", "8GB", "8Gi", "8GiB", "8gib", " 8GiB ", "8 GiB"})
+    EXPECT_EQ(bytes_of(text), 8589934592u) << text;
 }
 
 TEST(Size, UnitsGoFromBytesToTerabytes) {
@@ -52,7 +53,8 @@ TEST(Size, DecimalsAreExact) {
 
 TEST(Size, TheLargestIsAllOf64Bits) {
   EXPECT_EQ(bytes_of("18446744073709551615B"), 18446744073709551615u);
-  EXPECT_EQ(size_error("18446744073709551616B"), "18446744073709551616B: is more than 64 bits hold; write unlimited for no cap");
+  EXPECT_EQ(size_error("18446744073709551616B"),
+            "18446744073709551616B: is more than 64 bits hold; write unlimited for no cap");
   EXPECT_EQ(size_error("16777216T"), "16777216T: is more than 64 bits hold; write unlimited for no cap");
   EXPECT_EQ(bytes_of("16777215T"), 18446742974197923840u);
 }
@@ -66,8 +68,10 @@ TEST(Size, WhatIsNoSizeIsRefused) {
   EXPECT_EQ(size_error("lots"), "lots: is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
   EXPECT_EQ(size_error(""), "a size: is empty; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
   EXPECT_EQ(size_error("-8GiB"), "-8GiB: is negative; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
-  EXPECT_EQ(size_error("8XB"), "8XB: has the unknown unit 'XB'; units are K, M, G and T (binary), or B for bytes");
-  for (const char* text : {"8.GiB", "8..5GiB", "1e3GiB", "GiB", "8GiBs", "8Gi8", "0x8G", "+8G", ".", "8\nGiB"})
+  EXPECT_EQ(size_error("8XB"),
+            "8XB: has the unknown unit 'XB'; units are K, M, G and T (binary), or B for bytes");
+  for (const char* text :
+       {"8.GiB", "8..5GiB", "1e3GiB", "GiB", "8GiBs", "8Gi8", "0x8G", "+8G", ".", "8\nGiB"})
     EXPECT_FALSE(parse_size(text)) << text;
 }
 
@@ -86,7 +90,9 @@ TEST(Size, AlmostFullIsNeverPrintedAsFull) {
   EXPECT_EQ(format_size(1073741823), "1023.9 MiB");
 }
 
-TEST(Size, WhatIsEchoedReadsBack) { EXPECT_EQ(bytes_of(format_size(8 * kGiB)), 8 * kGiB); }
+TEST(Size, WhatIsEchoedReadsBack) {
+  EXPECT_EQ(bytes_of(format_size(8 * kGiB)), 8 * kGiB);
+}
 
 TEST(Caps, OneCapCountsForEveryGpu) {
   const CapSpec spec = caps("8GiB");
@@ -126,16 +132,23 @@ TEST(Caps, APositionOverridesTheCapForAll) {
 TEST(Caps, WhatIsNoCapIsRefused) {
   EXPECT_EQ(caps_error("lots"), "lots: is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
   EXPECT_EQ(caps_error("8"), "8: has no unit; write 8GiB if that is meant");
-  EXPECT_EQ(caps_error("0GiB"), "0GiB: would leave nothing; write unlimited for no cap, or --devices none for no GPU");
-  EXPECT_EQ(caps_error("0%"), "0%: would leave nothing; write unlimited for no cap, or --devices none for no GPU");
+  EXPECT_EQ(caps_error("0GiB"),
+            "0GiB: would leave nothing; write unlimited for no cap, or --devices none for no GPU");
+  EXPECT_EQ(caps_error("0%"),
+            "0%: would leave nothing; write unlimited for no cap, or --devices none for no GPU");
   EXPECT_EQ(caps_error("101%"), "101%: is more than the whole card; write at most 100%");
   EXPECT_EQ(caps_error("-5%"), "-5%: is no percentage; write 50% or 12.5%");
   EXPECT_EQ(caps_error("nan%"), "nan%: is no percentage; write 50% or 12.5%");
   EXPECT_EQ(caps_error("%"), "%: is no percentage; write 50% or 12.5%");
   EXPECT_EQ(caps_error("0=8GiB,0=4GiB"), "0=8GiB,0=4GiB: caps position 0 twice; write it once");
-  EXPECT_EQ(caps_error("8GiB,4GiB"), "8GiB,4GiB: has two caps for every GPU; write 0=8GiB,1=4GiB for caps by position");
-  EXPECT_EQ(caps_error("x=8GiB"), "x=8GiB: doesn't begin with a position in the view; write 0=8GiB for the first GPU, 1=4GiB for the second");
-  EXPECT_EQ(caps_error("-1=8GiB"), "-1=8GiB: doesn't begin with a position in the view; write 0=8GiB for the first GPU, 1=4GiB for the second");
+  EXPECT_EQ(caps_error("8GiB,4GiB"),
+            "8GiB,4GiB: has two caps for every GPU; write 0=8GiB,1=4GiB for caps by position");
+  EXPECT_EQ(caps_error("x=8GiB"),
+            "x=8GiB: doesn't begin with a position in the view; write 0=8GiB for the first GPU, 1=4GiB for "
+            "the second");
+  EXPECT_EQ(caps_error("-1=8GiB"),
+            "-1=8GiB: doesn't begin with a position in the view; write 0=8GiB for the first GPU, 1=4GiB for "
+            "the second");
   EXPECT_EQ(caps_error("8GiB,"), "8GiB,: has an empty entry; write 8GiB or 0=8GiB,1=4GiB");
   EXPECT_EQ(caps_error(""), "a cap: is empty; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
   for (const char* text : {"99999999999=8GiB", "=8GiB", "0=", "0==8GiB", "0=1=2", "8GiB&", "&", "0=8"})
@@ -151,7 +164,8 @@ TEST(Caps, TheirTextIsExactAndReadsBack) {
   EXPECT_EQ(to_text(caps("33.3%")), "33.3%");
   EXPECT_EQ(to_text(caps("0.0000001%")), "0.0000001%");
   EXPECT_EQ(to_text(CapSpec{}), "unlimited");
-  for (const char* text : {"8GiB", "50%", "unlimited", "0=8GiB,1=4GiB", "8GiB,0=33.3%", "8GiB&50%", "0=1TiB&12.5%", "7B"})
+  for (const char* text :
+       {"8GiB", "50%", "unlimited", "0=8GiB,1=4GiB", "8GiB,0=33.3%", "8GiB&50%", "0=1TiB&12.5%", "7B"})
     EXPECT_EQ(to_text(caps(text)), text);
 }
 

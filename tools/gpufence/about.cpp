@@ -9,10 +9,13 @@ namespace gpufence::command {
 
 std::string version_text() {
   const auto gate = find_gate(own_directory());
-  return "gpufence " GPUFENCE_VERSION "\nlibrary " + (gate ? *gate : gate.error().error.text()) + "\nCUDA 11.8 to " +
-         std::to_string(CUDA_VERSION / 1000) + '.' + std::to_string(CUDA_VERSION % 1000 / 10) + '\n';
+  return "gpufence " GPUFENCE_VERSION "\nlibrary " + (gate ? *gate : gate.error().error.text()) +
+         "\nCUDA 11.8 to " + std::to_string(CUDA_VERSION / 1000) + '.' +
+         std::to_string(CUDA_VERSION % 1000 / 10) + '\n';
 }
 
-std::string all_help() { return run_help() + '\n' + devices_help(); }
+std::string all_help() {
+  return run_help() + '\n' + devices_help();
+}
 
 }  // namespace gpufence::command

@@ -10,7 +10,8 @@ namespace gpufence::command {
 std::string line_of(const Error& error) {
   std::string line = "gpufence: " + error.text();
   std::replace_if(
-      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; },
+      '?');
   return line + '\n';
 }
 

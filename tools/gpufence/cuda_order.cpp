@@ -28,7 +28,8 @@ std::string text_of(const CUuuid& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
     std::array<char, 4> hex{};
-    std::snprintf(hex.data(), hex.size(), "%02x", static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
+    std::snprintf(hex.data(), hex.size(), "%02x",
+                  static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
     text += hex.data();
   }
@@ -40,7 +41,8 @@ std::string read_all(int from) {
   std::string answer;
   const auto until = std::chrono::steady_clock::now() + kPatience;
   while (answer.size() < kLongestAnswer) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
     pollfd waiting{.fd = from, .events = POLLIN, .revents = 0};
     const int ready = left.count() > 0 ? ::poll(&waiting, 1, static_cast<int>(left.count())) : 0;
     if (ready < 0 && errno == EINTR) continue;
@@ -56,9 +58,12 @@ std::string read_all(int from) {
 
 }  // namespace
 
-const char* name_of(Order order) { return order == Order::pci ? "PCI_BUS_ID" : "FASTEST_FIRST"; }
+const char* name_of(Order order) {
+  return order == Order::pci ? "PCI_BUS_ID" : "FASTEST_FIRST";
+}
 
-tl::expected<std::vector<std::string>, std::string> ask_cuda_order(Order order, const Environment& environment,
+tl::expected<std::vector<std::string>, std::string> ask_cuda_order(Order order,
+                                                                   const Environment& environment,
                                                                    const std::string& driver) {
   Environment child_environment = environment;
   for (const char* mine : {"CUDA_VISIBLE_DEVICES", "LD_PRELOAD", "GPUFENCE_VIEW", "GPUFENCE_MASK"})
@@ -122,7 +127,8 @@ int answer_cuda_order(std::span<const std::string> words) {
   const auto get = reinterpret_cast<decltype(::cuDeviceGet)*>(::dlsym(driver, "cuDeviceGet"));
   auto uuid = reinterpret_cast<CUresult (*)(CUuuid*, CUdevice)>(::dlsym(driver, "cuDeviceGetUuid_v2"));
   // Drivers before 11.4 have the first version alone; without MIG both say the same.
-  if (uuid == nullptr) uuid = reinterpret_cast<CUresult (*)(CUuuid*, CUdevice)>(::dlsym(driver, "cuDeviceGetUuid"));
+  if (uuid == nullptr)
+    uuid = reinterpret_cast<CUresult (*)(CUuuid*, CUdevice)>(::dlsym(driver, "cuDeviceGetUuid"));
   const auto text = reinterpret_cast<decltype(::cuGetErrorString)*>(::dlsym(driver, "cuGetErrorString"));
   if (init == nullptr || count == nullptr || get == nullptr || uuid == nullptr)
     return fail(words[0] + " lacks functions of the CUDA driver");
@@ -131,15 +137,18 @@ int answer_cuda_order(std::span<const std::string> words) {
     const char* words_of_driver = nullptr;
     if (text != nullptr) text(status, &words_of_driver);
     return std::string(call) + ": " +
-           (words_of_driver != nullptr ? words_of_driver : "error " + std::to_string(static_cast<int>(status)));
+           (words_of_driver != nullptr ? words_of_driver
+                                       : "error " + std::to_string(static_cast<int>(status)));
   };
   if (const CUresult status = init(0); status != CUDA_SUCCESS) return fail(said("cuInit", status));
   int devices = 0;
-  if (const CUresult status = count(&devices); status != CUDA_SUCCESS) return fail(said("cuDeviceGetCount", status));
+  if (const CUresult status = count(&devices); status != CUDA_SUCCESS)
+    return fail(said("cuDeviceGetCount", status));
   for (int ordinal = 0; ordinal < devices; ++ordinal) {
     CUdevice device = 0;
     CUuuid identity{};
-    if (const CUresult status = get(&device, ordinal); status != CUDA_SUCCESS) return fail(said("cuDeviceGet", status));
+    if (const CUresult status = get(&device, ordinal); status != CUDA_SUCCESS)
+      return fail(said("cuDeviceGet", status));
     if (const CUresult status = uuid(&identity, device); status != CUDA_SUCCESS)
       return fail(said("cuDeviceGetUuid", status));
     std::printf("%s\n", text_of(identity).c_str());

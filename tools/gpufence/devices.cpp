@@ -1,5 +1,5 @@
-// `gpufence devices`: the one table that puts side by side what nvidia-smi, CUDA's two orders and the PCI bus call
-// the same card, with who is on it.
+// `gpufence devices`: the one table that puts side by side what nvidia-smi, CUDA's two orders and the PCI bus
+// call the same card, with who is on it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,7 +43,8 @@ struct Process {
 
 std::string printable(std::string text) {
   std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; },
+      ' ');
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text;
 }
@@ -85,7 +86,8 @@ std::string time_text(std::time_t time, const char* format) {
 }
 
 // The CUDA ordinal of a UUID, if CUDA told one.
-std::optional<int> ordinal(const tl::expected<std::vector<std::string>, std::string>& order, const std::string& uuid) {
+std::optional<int> ordinal(const tl::expected<std::vector<std::string>, std::string>& order,
+                           const std::string& uuid) {
   if (!order || uuid.empty()) return std::nullopt;
   const auto found = std::find(order->begin(), order->end(), uuid);
   if (found == order->end()) return std::nullopt;
@@ -118,12 +120,15 @@ void print_json(const Host& host, const std::vector<Row>& rows) {
     one["host_index"] = gpu.host_index;
     one["ordinal_pci"] = or_null(row.pci);
     one["ordinal_fastest"] = or_null(row.fastest);
-    const auto known = [&](nlohmann::json value) { return readable ? std::move(value) : nlohmann::json(nullptr); };
+    const auto known = [&](nlohmann::json value) {
+      return readable ? std::move(value) : nlohmann::json(nullptr);
+    };
     one["uuid"] = known(gpu.uuid);
     one["pci"] = known(gpu.pci);
     one["name"] = known(gpu.name);
     one["compute_capability"] = known(std::to_string(gpu.cc_major) + '.' + std::to_string(gpu.cc_minor));
-    one["memory"] = {{"total", known(gpu.memory)}, {"used", known(row.gpu->used)}, {"free", known(row.gpu->free)}};
+    one["memory"] = {
+        {"total", known(gpu.memory)}, {"used", known(row.gpu->used)}, {"free", known(row.gpu->free)}};
     one["utilization"] = or_null(row.gpu->utilization);
     one["numa"] = gpu.numa < 0 ? nlohmann::json(nullptr) : nlohmann::json(gpu.numa);
     one["error"] = readable ? nlohmann::json(nullptr) : nlohmann::json(row.gpu->unreadable);
@@ -132,8 +137,8 @@ void print_json(const Host& host, const std::vector<Row>& rows) {
       nlohmann::ordered_json holder;
       holder["pid"] = process.holder.pid;
       holder["command"] = process.command.empty() ? nlohmann::json(nullptr) : nlohmann::json(process.command);
-      holder["since"] =
-          process.since ? nlohmann::json(time_text(*process.since, "%Y-%m-%dT%H:%M:%S%z")) : nlohmann::json(nullptr);
+      holder["since"] = process.since ? nlohmann::json(time_text(*process.since, "%Y-%m-%dT%H:%M:%S%z"))
+                                      : nlohmann::json(nullptr);
       holder["bytes"] = or_null(process.holder.bytes);
       one["holders"].push_back(std::move(holder));
     }
@@ -146,23 +151,28 @@ void print_json(const Host& host, const std::vector<Row>& rows) {
 
 void print_table(const std::vector<Row>& rows) {
   using Line = std::vector<std::string>;
-  const auto number = [](const std::optional<int>& value) { return value ? std::to_string(*value) : std::string("–"); };
-  std::vector<Line> lines{{"host", "CUDA by PCI", "CUDA by speed", "name", "cc", "memory used", "busy", "PCI id", "UUID"}};
+  const auto number = [](const std::optional<int>& value) {
+    return value ? std::to_string(*value) : std::string("–");
+  };
+  std::vector<Line> lines{
+      {"host", "CUDA by PCI", "CUDA by speed", "name", "cc", "memory used", "busy", "PCI id", "UUID"}};
   for (const Row& row : rows) {
     const policies::Gpu& gpu = row.gpu->gpu;
     if (!row.gpu->unreadable.empty()) {
-      lines.push_back({std::to_string(gpu.host_index), "–", "–", "doesn't answer (" + row.gpu->unreadable + ")", "–", "–", "–", "–", "–"});
+      lines.push_back({std::to_string(gpu.host_index), "–", "–",
+                       "doesn't answer (" + row.gpu->unreadable + ")", "–", "–", "–", "–", "–"});
       continue;
     }
     lines.push_back({std::to_string(gpu.host_index), number(row.pci), number(row.fastest), gpu.name,
                      std::to_string(gpu.cc_major) + '.' + std::to_string(gpu.cc_minor),
                      policies::format_size(row.gpu->used) + " of " + policies::format_size(gpu.memory),
-                     row.gpu->utilization ? std::to_string(*row.gpu->utilization) + " %" : "–", gpu.pci, gpu.uuid});
+                     row.gpu->utilization ? std::to_string(*row.gpu->utilization) + " %" : "–", gpu.pci,
+                     gpu.uuid});
   }
   // Columns are as wide as people see them: a dash of three bytes is one character.
   const auto width = [](const std::string& text) {
-    return static_cast<std::size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+    return static_cast<std::size_t>(std::count_if(
+        text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
   };
   std::vector<std::size_t> widths(lines.front().size());
   for (const Line& line : lines)
@@ -190,7 +200,9 @@ void print_table(const std::vector<Row>& rows) {
     all += (all.empty() ? "" : ",") + index;
     if (row.holders.empty()) idle += (idle.empty() ? "" : ",") + index;
   }
-  if (!all.empty()) std::printf("to paste: --devices %s%s\n", all.c_str(), idle.empty() ? "" : ("   (nobody is on " + idle + ")").c_str());
+  if (!all.empty())
+    std::printf("to paste: --devices %s%s\n", all.c_str(),
+                idle.empty() ? "" : ("   (nobody is on " + idle + ")").c_str());
 }
 
 }  // namespace

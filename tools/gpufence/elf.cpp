@@ -32,8 +32,9 @@ constexpr std::size_t kLongestString = 4096;
 class File {
  public:
   explicit File(int descriptor) : descriptor_(descriptor) {
-    struct stat status{};
-    if (::fstat(descriptor, &status) == 0 && status.st_size > 0) size_ = static_cast<std::uint64_t>(status.st_size);
+    struct stat status {};
+    if (::fstat(descriptor, &status) == 0 && status.st_size > 0)
+      size_ = static_cast<std::uint64_t>(status.st_size);
   }
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
@@ -55,7 +56,8 @@ class File {
   // A terminated string of at most `most` bytes, terminator included.
   [[nodiscard]] std::optional<std::string> text(std::uint64_t offset, std::uint64_t most) const {
     if (offset >= size_) return std::nullopt;
-    const auto bytes = static_cast<std::size_t>(std::min({most, size_ - offset, std::uint64_t{kLongestString}}));
+    const auto bytes =
+        static_cast<std::size_t>(std::min({most, size_ - offset, std::uint64_t{kLongestString}}));
     std::string buffer(bytes, '\0');
     if (!read(offset, buffer.data(), bytes)) return std::nullopt;
     const std::size_t end = buffer.find('\0');
@@ -72,13 +74,20 @@ class File {
 std::string machine_name(unsigned char width, unsigned machine) {
   const std::string bits = width == ELFCLASS32 ? "32-bit " : "64-bit ";
   switch (machine) {
-    case EM_386: return bits + "x86";
-    case EM_X86_64: return bits + "x86-64";
-    case EM_ARM: return bits + "Arm";
-    case EM_AARCH64: return bits + "Arm";
-    case EM_PPC64: return bits + "POWER";
-    case EM_RISCV: return bits + "RISC-V";
-    default: return bits + "machine " + std::to_string(machine);
+    case EM_386:
+      return bits + "x86";
+    case EM_X86_64:
+      return bits + "x86-64";
+    case EM_ARM:
+      return bits + "Arm";
+    case EM_AARCH64:
+      return bits + "Arm";
+    case EM_PPC64:
+      return bits + "POWER";
+    case EM_RISCV:
+      return bits + "RISC-V";
+    default:
+      return bits + "machine " + std::to_string(machine);
   }
 }
 
@@ -95,7 +104,9 @@ std::optional<std::uint64_t> file_offset(const std::vector<Elf64_Phdr>& headers,
 
 }  // namespace
 
-std::string own_machine() { return machine_name(ELFCLASS64, kOwnMachine); }
+std::string own_machine() {
+  return machine_name(ELFCLASS64, kOwnMachine);
+}
 
 tl::expected<Elf, std::string> read_elf(int descriptor) {
   const auto damaged = [](const char* why) { return tl::unexpected(std::string(why)); };

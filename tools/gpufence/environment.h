@@ -1,5 +1,5 @@
-// A program's environment as a value, so that what we read (masks, caps, PATH) and what the program gets are one
-// thing and our own process's environment stays out of it. Order and odd entries are kept as they came.
+// A program's environment as a value, so that what we read (masks, caps, PATH) and what the program gets are
+// one thing and our own process's environment stays out of it. Order and odd entries are kept as they came.
 #pragma once
 
 #include <optional>

@@ -28,8 +28,8 @@ Function* find(void* library, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
-// The declarations of nvml.h under their plain names are macros for the newest version, so the exported name is
-// given beside each.
+// The declarations of nvml.h under their plain names are macros for the newest version, so the exported name
+// is given beside each.
 struct Nvml {
   explicit Nvml(void* library)
       : init(find<decltype(::nvmlInit_v2)>(library, "nvmlInit_v2")),
@@ -42,10 +42,11 @@ struct Nvml {
         name(find<decltype(::nvmlDeviceGetName)>(library, "nvmlDeviceGetName")),
         pci(find<decltype(::nvmlDeviceGetPciInfo_v3)>(library, "nvmlDeviceGetPciInfo_v3")),
         memory(find<decltype(::nvmlDeviceGetMemoryInfo)>(library, "nvmlDeviceGetMemoryInfo")),
-        capability(
-            find<decltype(::nvmlDeviceGetCudaComputeCapability)>(library, "nvmlDeviceGetCudaComputeCapability")),
+        capability(find<decltype(::nvmlDeviceGetCudaComputeCapability)>(
+            library, "nvmlDeviceGetCudaComputeCapability")),
         numa(find<decltype(::nvmlDeviceGetNumaNodeId)>(library, "nvmlDeviceGetNumaNodeId")),
-        utilization(find<decltype(::nvmlDeviceGetUtilizationRates)>(library, "nvmlDeviceGetUtilizationRates")),
+        utilization(
+            find<decltype(::nvmlDeviceGetUtilizationRates)>(library, "nvmlDeviceGetUtilizationRates")),
         processes(find<decltype(::nvmlDeviceGetComputeRunningProcesses_v3)>(
             library, "nvmlDeviceGetComputeRunningProcesses_v3")) {}
 
@@ -71,8 +72,8 @@ struct Nvml {
   decltype(::nvmlDeviceGetComputeRunningProcesses_v3)* processes;
 };
 
-// Text of a fixed buffer, which need not be terminated; printable ASCII only, since it goes into an environment
-// and onto a terminal.
+// Text of a fixed buffer, which need not be terminated; printable ASCII only, since it goes into an
+// environment and onto a terminal.
 template <std::size_t N>
 std::string text_of(const std::array<char, N>& buffer) {
   std::string text(buffer.data(), ::strnlen(buffer.data(), N));
@@ -86,8 +87,8 @@ bool is_uuid(const std::string& text) {
          text.find_first_not_of("0123456789abcdefABCDEF-", 4) == std::string::npos;
 }
 
-// The simulated NVML says on stderr what is wrong with a machine description. That is the error to report, but as
-// our one line, so it is caught for as long as its initialisation takes.
+// The simulated NVML says on stderr what is wrong with a machine description. That is the error to report,
+// but as our one line, so it is caught for as long as its initialisation takes.
 class CaughtStderr {
  public:
   explicit CaughtStderr(bool catching) {
@@ -168,7 +169,8 @@ std::string read_gpu(const Nvml& nvml, unsigned index, bool simulated, Detail de
   gpu.gpu.uuid = text_of(uuid);
   gpu.gpu.name = text_of(name);
   std::array<char, 32> address{};
-  std::snprintf(address.data(), address.size(), "%04x:%02x:%02x.0", pci.domain, pci.bus & 0xff, pci.device & 0xff);
+  std::snprintf(address.data(), address.size(), "%04x:%02x:%02x.0", pci.domain, pci.bus & 0xff,
+                pci.device & 0xff);
   gpu.gpu.pci = text_of(address);
 
   // Cards that share the host's memory have no total of their own.
@@ -200,16 +202,17 @@ tl::expected<Host, NoHost> read_host(const NvmlSource& source, Detail detail) {
   const auto none = [](NoHost::Kind kind, std::string why, std::string remedy) {
     return tl::unexpected(NoHost{kind, std::move(why), std::move(remedy)});
   };
-  const std::string install =
-      source.simulated ? "install gpufence again" : "install NVIDIA's driver, or try --sim 4 for simulated GPUs";
+  const std::string install = source.simulated ? "install gpufence again"
+                                               : "install NVIDIA's driver, or try --sim 4 for simulated GPUs";
   CaughtStderr caught(source.simulated);
   // Never closed: NVML keeps threads and descriptors of its own, and this process is about to become another.
   void* library = ::dlopen(source.library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
-    return none(NoHost::Kind::no_driver,
-                "no NVIDIA driver is there (" + std::string(reason != nullptr ? reason : source.library) + ")",
-                install);
+    return none(
+        NoHost::Kind::no_driver,
+        "no NVIDIA driver is there (" + std::string(reason != nullptr ? reason : source.library) + ")",
+        install);
   }
   const Nvml nvml(library);
   if (!nvml.usable())
@@ -234,7 +237,8 @@ tl::expected<Host, NoHost> read_host(const NvmlSource& source, Detail detail) {
   } shutdown{nvml};
 
   if (counted != NVML_SUCCESS)
-    return none(NoHost::Kind::no_driver, "NVML doesn't tell how many GPUs there are (" + nvml.text(counted) + ")",
+    return none(NoHost::Kind::no_driver,
+                "NVML doesn't tell how many GPUs there are (" + nvml.text(counted) + ")",
                 "look at nvidia-smi");
   if (count > kMostGpus)
     return none(NoHost::Kind::malformed, "NVML tells of " + std::to_string(count) + " GPUs, which can't be",
@@ -251,11 +255,13 @@ tl::expected<Host, NoHost> read_host(const NvmlSource& source, Detail detail) {
       gpu.gpu = {};
       gpu.gpu.host_index = static_cast<int>(index);
     } else if (!is_uuid(gpu.gpu.uuid)) {
-      return none(NoHost::Kind::malformed,
-                  "NVML gives GPU " + std::to_string(index) + " the UUID '" + gpu.gpu.uuid + "', which is none",
-                  "look at nvidia-smi -L");
+      return none(
+          NoHost::Kind::malformed,
+          "NVML gives GPU " + std::to_string(index) + " the UUID '" + gpu.gpu.uuid + "', which is none",
+          "look at nvidia-smi -L");
     } else if (!uuids.insert(gpu.gpu.uuid).second) {
-      return none(NoHost::Kind::malformed, "NVML gives two GPUs the UUID " + gpu.gpu.uuid, "look at nvidia-smi -L");
+      return none(NoHost::Kind::malformed, "NVML gives two GPUs the UUID " + gpu.gpu.uuid,
+                  "look at nvidia-smi -L");
     }
     host.gpus.push_back(std::move(gpu));
   }

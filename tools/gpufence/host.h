@@ -1,6 +1,6 @@
-// The GPUs of this host, as NVML tells them: by host index, without masks, in the world of nvidia-smi. NVML is
-// opened at run time, because there need not be a driver, and its answers are checked before they are believed:
-// they end up in the environment and in decisions.
+// The GPUs of this host, as NVML tells them: by host index, without masks, in the world of nvidia-smi. NVML
+// is opened at run time, because there need not be a driver, and its answers are checked before they are
+// believed: they end up in the environment and in decisions.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@ namespace {
 std::string help_text() {
   return "gpufence run [OPTIONS] [--] PROGRAM [ARG…]   start a program inside the fence\n"
          "gpufence devices [--json]                     every GPU: numbers, names, memory, who holds it\n"
-         "gpufence SUBCOMMAND -h                        its options;  --help-all: all of them;  -V: version\n";
+         "gpufence SUBCOMMAND -h                        its options;  --help-all: all of them;  -V: "
+         "version\n";
 }
 
 constexpr const char* kExamples =

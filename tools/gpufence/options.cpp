@@ -1,5 +1,6 @@
-// Why no library reads these: those at hand take `-d -3` for two options, and go on reading options behind the
-// program's name or stop at the first unknown one, which hides a mistyped option inside the program's words.
+// Why no library reads these: those at hand take `-d -3` for two options, and go on reading options behind
+// the program's name or stop at the first unknown one, which hides a mistyped option inside the program's
+// words.
 #include "tools/gpufence/options.h"
 
 #include <algorithm>
@@ -13,14 +14,15 @@ constexpr std::size_t kHelpColumn = 30;
 
 }  // namespace
 
-tl::expected<ReadOptions, Error> read_options(std::span<const OptionSpec> specs, std::span<const std::string> words,
-                                              std::string_view see) {
+tl::expected<ReadOptions, Error> read_options(std::span<const OptionSpec> specs,
+                                              std::span<const std::string> words, std::string_view see) {
   ReadOptions read;
   const std::string remedy = "see " + std::string(see);
   const auto unknown = [&](const std::string& written) {
     return tl::unexpected(Error{written, "this version has no such option", remedy});
   };
-  const auto add = [&](const OptionSpec& spec, std::string written, std::string value) -> tl::expected<void, Error> {
+  const auto add = [&](const OptionSpec& spec, std::string written,
+                       std::string value) -> tl::expected<void, Error> {
     const bool before = std::any_of(read.given.begin(), read.given.end(),
                                     [&](const GivenOption& given) { return given.spec == &spec; });
     if (before && !spec.repeatable && !spec.value.empty())
@@ -49,8 +51,9 @@ tl::expected<ReadOptions, Error> read_options(std::span<const OptionSpec> specs,
     if (word[1] == '-') {
       const std::size_t equals = word.find('=');
       const std::string written = word.substr(0, equals);
-      const auto spec = std::find_if(specs.begin(), specs.end(),
-                                     [&](const OptionSpec& candidate) { return written.substr(2) == candidate.name; });
+      const auto spec = std::find_if(specs.begin(), specs.end(), [&](const OptionSpec& candidate) {
+        return written.substr(2) == candidate.name;
+      });
       if (spec == specs.end()) return unknown(written);
       std::string value;
       if (equals != std::string::npos) {

@@ -16,10 +16,10 @@
 namespace gpufence::command {
 
 struct OptionSpec {
-  char letter = 0;            // 0: no short form
-  std::string_view name;      // without dashes
-  std::string_view value;     // what the value is called in help; empty: a flag
-  std::string_view help;      // one line; lines after the first are indented
+  char letter = 0;         // 0: no short form
+  std::string_view name;   // without dashes
+  std::string_view value;  // what the value is called in help; empty: a flag
+  std::string_view help;   // one line; lines after the first are indented
   bool repeatable = false;
   std::string_view heading{};  // starts a group in help
 };
@@ -35,8 +35,9 @@ struct ReadOptions {
   std::size_t end = 0;  // index of the first word that is not ours
 };
 
-// `-d 2,0` `-d2,0` `-d=2,0` `-d -3` `--devices 2,0` `--devices=-3` `-qv`. A value that is its own word may begin
-// with one dash but not with two: `-d --dry-run` is a forgotten value. `see` ends the remedy of usage errors.
+// `-d 2,0` `-d2,0` `-d=2,0` `-d -3` `--devices 2,0` `--devices=-3` `-qv`. A value that is its own word may
+// begin with one dash but not with two: `-d --dry-run` is a forgotten value. `see` ends the remedy of usage
+// errors.
 [[nodiscard]] tl::expected<ReadOptions, policies::Error> read_options(std::span<const OptionSpec> specs,
                                                                       std::span<const std::string> words,
                                                                       std::string_view see);

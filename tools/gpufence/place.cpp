@@ -10,9 +10,13 @@
 namespace gpufence::command {
 namespace {
 
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+bool exists(const std::string& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
 
-std::string parent(const std::string& directory) { return directory.substr(0, directory.rfind('/')); }
+std::string parent(const std::string& directory) {
+  return directory.substr(0, directory.rfind('/'));
+}
 
 }  // namespace
 
@@ -34,14 +38,17 @@ tl::expected<std::string, Refusal> find_gate(const std::string& bin) {
       continue;
     }
     if (!exists(lib + "/libgpufence-core.so"))
-      return tl::unexpected(Refusal{kCannotRun, {lib + "/libgpufence-core.so", "is missing", "install gpufence again"}});
+      return tl::unexpected(
+          Refusal{kCannotRun, {lib + "/libgpufence-core.so", "is missing", "install gpufence again"}});
     // ld.so takes LD_PRELOAD apart at both, and there is no way to quote them.
     if (gate.find_first_of(": ") != std::string::npos)
-      return tl::unexpected(Refusal{kFailed, {gate, "can't be preloaded from a path with a colon or a blank in it",
-                                                "install gpufence elsewhere"}});
+      return tl::unexpected(Refusal{kFailed,
+                                    {gate, "can't be preloaded from a path with a colon or a blank in it",
+                                     "install gpufence elsewhere"}});
     return gate;
   }
-  return tl::unexpected(Refusal{kCannotRun, {"libgpufence.so", "is not at " + tried, "install gpufence again"}});
+  return tl::unexpected(
+      Refusal{kCannotRun, {"libgpufence.so", "is not at " + tried, "install gpufence again"}});
 }
 
 std::optional<std::string> find_simulation(const std::string& bin) {

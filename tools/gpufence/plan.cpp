@@ -1,5 +1,5 @@
-// The order of the steps is that of the promises: first what limits us, then what is asked within it, then caps,
-// whose positions mean nothing before the view is known.
+// The order of the steps is that of the promises: first what limits us, then what is asked within it, then
+// caps, whose positions mean nothing before the view is known.
 #include "tools/gpufence/plan.h"
 
 #include <algorithm>
@@ -63,20 +63,23 @@ Order order_of(const Environment& environment) {
 }
 
 // The machine as CUDA enumerates it. Identical cards stand in PCI order in both orders.
-tl::expected<Indices, std::string> enumeration(const std::vector<Gpu>& machine, Order order, const AskOrder& ask) {
+tl::expected<Indices, std::string> enumeration(const std::vector<Gpu>& machine, Order order,
+                                               const AskOrder& ask) {
   if (order == Order::pci || one_model(machine)) return in_pci_order(machine);
   const auto answer = ask(order);
   if (!answer) return tl::unexpected(answer.error());
   Indices result;
   for (const std::string& uuid : *answer) {
-    const auto gpu = std::find_if(machine.begin(), machine.end(), [&](const Gpu& one) { return one.uuid == uuid; });
+    const auto gpu =
+        std::find_if(machine.begin(), machine.end(), [&](const Gpu& one) { return one.uuid == uuid; });
     if (gpu == machine.end()) return tl::unexpected("CUDA tells of " + uuid + ", and NVML doesn't");
     result.push_back(static_cast<std::size_t>(gpu - machine.begin()));
   }
   return result;
 }
 
-policies::MaskReading read_within(const std::string& mask, const Indices& order, const std::vector<Gpu>& machine) {
+policies::MaskReading read_within(const std::string& mask, const Indices& order,
+                                  const std::vector<Gpu>& machine) {
   std::vector<std::string> names;
   for (const std::size_t gpu : order) names.push_back(machine[gpu].uuid);
   policies::MaskReading reading = policies::read_mask(mask, names);
@@ -90,9 +93,11 @@ Answer<Indices> outer_view(const std::string& text, const std::vector<Gpu>& mach
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
     const std::string uuid = text.substr(at, comma - at);
-    const auto gpu = std::find_if(machine.begin(), machine.end(), [&](const Gpu& one) { return one.uuid == uuid; });
+    const auto gpu =
+        std::find_if(machine.begin(), machine.end(), [&](const Gpu& one) { return one.uuid == uuid; });
     if (uuid.empty() || gpu == machine.end())
-      return tl::unexpected(Error{"GPUFENCE_VIEW", "'" + uuid + "', inherited from an outer run, is no GPU of this machine",
+      return tl::unexpected(Error{"GPUFENCE_VIEW",
+                                  "'" + uuid + "', inherited from an outer run, is no GPU of this machine",
                                   "start it outside of that run, or unset GPUFENCE_VIEW and GPUFENCE_MASK"});
     view.push_back(static_cast<std::size_t>(gpu - machine.begin()));
     at = comma + 1;
@@ -199,14 +204,16 @@ Answer<void> Planner::decide_view() {
   if (none) {
     plan_.view = Indices{};
   } else {
-    if (plan_.no_host) return tl::unexpected(Error{name + ' ' + *list, plan_.no_host->why, plan_.no_host->remedy});
+    if (plan_.no_host)
+      return tl::unexpected(Error{name + ' ' + *list, plan_.no_host->why, plan_.no_host->remedy});
     auto view = policies::select_gpus(*list, plan_.machine, plan_.ceiling ? &*plan_.ceiling : nullptr, name);
     if (!view) return tl::unexpected(view.error());
     for (const std::size_t gpu : *view)
       if (plan_.machine[gpu].uuid.empty())
-        return tl::unexpected(Error{name + ' ' + *list,
-                                    "host GPU " + std::to_string(gpu) + " doesn't answer (" + unreadable_[gpu] + ")",
-                                    "leave it out: all,-" + std::to_string(gpu)});
+        return tl::unexpected(
+            Error{name + ' ' + *list,
+                  "host GPU " + std::to_string(gpu) + " doesn't answer (" + unreadable_[gpu] + ")",
+                  "leave it out: all,-" + std::to_string(gpu)});
     plan_.view = *std::move(view);
     if (warning) plan_.warnings.push_back(*warning);
   }
@@ -243,7 +250,8 @@ Answer<Indices> Planner::outer_positions() const {
   if (environment_.get("CUDA_VISIBLE_DEVICES") && plan_.ceiling) return plan_.ceiling->gpus;
   auto gpus = enumeration(plan_.machine, order_of(environment_), ask_order_);
   if (!gpus)
-    return tl::unexpected(Error{"GPUFENCE_GPU_MEM", "which GPUs its positions mean can't be told (" + gpus.error() + ")",
+    return tl::unexpected(Error{"GPUFENCE_GPU_MEM",
+                                "which GPUs its positions mean can't be told (" + gpus.error() + ")",
                                 "set CUDA_DEVICE_ORDER=PCI_BUS_ID"});
   return *gpus;
 }
@@ -270,11 +278,11 @@ Answer<void> Planner::decide_cap(Cap& cap, const std::optional<std::string>& own
     }
     const int position = caps->by_position.rbegin()->first;
     if (!size || static_cast<std::size_t>(position) < *size) return {};
-    return tl::unexpected(Error{
-        name + ' ' + policies::to_text(*caps),
-        "position " + std::to_string(position) + " is beyond the view, which has " + std::to_string(*size) +
-            (*size == 1 ? " GPU" : " GPUs"),
-        *size == 0 ? "leave the cap out" : "positions are 0 to " + std::to_string(*size - 1)});
+    return tl::unexpected(
+        Error{name + ' ' + policies::to_text(*caps),
+              "position " + std::to_string(position) + " is beyond the view, which has " +
+                  std::to_string(*size) + (*size == 1 ? " GPU" : " GPUs"),
+              *size == 0 ? "leave the cap out" : "positions are 0 to " + std::to_string(*size - 1)});
   };
   if (auto checked = check(cap.own, cap.option); !checked) return checked;
   if (cap.inherited) {
@@ -364,8 +372,9 @@ std::string Cap::decided_by(int position, std::uint64_t card_total) const {
 }
 
 tl::expected<std::optional<Ceiling>, Error> read_ceiling(const Environment& environment,
-                                                         const std::vector<Gpu>& machine, const AskOrder& ask_order,
-                                                         bool ignore_mask, std::optional<Error>& warning) {
+                                                         const std::vector<Gpu>& machine,
+                                                         const AskOrder& ask_order, bool ignore_mask,
+                                                         std::optional<Error>& warning) {
   const auto mask = environment.get("CUDA_VISIBLE_DEVICES");
   const auto view_text = environment.get("GPUFENCE_VIEW");
   const auto ended = [&](const policies::MaskReading& reading, std::size_t size) {
@@ -379,7 +388,8 @@ tl::expected<std::optional<Ceiling>, Error> read_ceiling(const Environment& envi
     auto view = outer_view(*view_text, machine);
     if (!view) return tl::unexpected(view.error());
     const bool by_position = environment.get("GPUFENCE_NUMBERING") == "view";
-    Ceiling ceiling{.source = "the outer run's view, host GPUs " + host_indices(*view, machine), .gpus = *view};
+    Ceiling ceiling{.source = "the outer run's view, host GPUs " + host_indices(*view, machine),
+                    .gpus = *view};
     if (view->empty()) ceiling.source = "the outer run's view of no GPU";
     if (by_position) ceiling.positions = *view;
     if (!mask || ignore_mask) return ceiling;
@@ -392,7 +402,8 @@ tl::expected<std::optional<Ceiling>, Error> read_ceiling(const Environment& envi
     if (!by_position) {
       auto all = enumeration(machine, order_of(environment), ask_order);
       if (!all)
-        return tl::unexpected(Error{"CUDA_VISIBLE_DEVICES=" + *mask, "CUDA's order can't be told (" + all.error() + ")",
+        return tl::unexpected(Error{"CUDA_VISIBLE_DEVICES=" + *mask,
+                                    "CUDA's order can't be told (" + all.error() + ")",
                                     "set CUDA_DEVICE_ORDER=PCI_BUS_ID"});
       order = *std::move(all);
     }

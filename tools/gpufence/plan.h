@@ -1,5 +1,6 @@
-// What a run will be: the view, the caps, what decides each, and the environment that says so to the core. A value
-// made of values: the options, the environment, what NVML told. Nothing is asked, started or changed here, so that
+// What a run will be: the view, the caps, what decides each, and the environment that says so to the core. A
+// value made of values: the options, the environment, what NVML told. Nothing is asked, started or changed
+// here, so that
 // --dry-run and the run itself cannot differ.
 #pragma once
 
@@ -28,18 +29,18 @@ using AskOrder = std::function<tl::expected<std::vector<std::string>, std::strin
 
 // One kind of cap: what this command line asks and what it came into.
 struct Cap {
-  std::string option;                   // "--gpu-mem"
-  std::string variable;                 // "GPUFENCE_GPU_MEM"
+  std::string option;    // "--gpu-mem"
+  std::string variable;  // "GPUFENCE_GPU_MEM"
   std::optional<policies::CapSpec> own;
   std::optional<policies::CapSpec> inherited;  // positions already those of this run's view
-  policies::CapSpec rules;              // both together
+  policies::CapSpec rules;                     // both together
 
   // The option or variable that the cap at this position comes from.
   [[nodiscard]] std::string decided_by(int position, std::uint64_t card_total) const;
 };
 
 struct Plan {
-  std::optional<NoHost> no_host;        // why there are no GPUs to speak of
+  std::optional<NoHost> no_host;  // why there are no GPUs to speak of
   std::vector<policies::Gpu> machine;
   std::optional<std::vector<std::size_t>> view;  // asked for here; indices into machine
   std::optional<policies::Ceiling> ceiling;
@@ -51,7 +52,7 @@ struct Plan {
   Cap process_cap{"--gpu-mem-per-process", "GPUFENCE_GPU_MEM_PER_PROCESS", {}, {}, {}};
   // In this order; no value: the variable is removed.
   std::vector<std::pair<std::string, std::optional<std::string>>> settings;
-  std::string needs_fence;              // the option or variable that can't do without; empty: nothing
+  std::string needs_fence;  // the option or variable that can't do without; empty: nothing
   std::vector<policies::Error> warnings;
 };
 
@@ -61,8 +62,8 @@ struct Plan {
                                                             const tl::expected<Host, NoHost>& host,
                                                             const AskOrder& ask_order);
 
-// The GPUs that may be chosen from, if the environment limits them: an outer run's view, or a mask, read in the
-// order that CUDA_DEVICE_ORDER says. `warning` is set if the mask ends before its last entry.
+// The GPUs that may be chosen from, if the environment limits them: an outer run's view, or a mask, read in
+// the order that CUDA_DEVICE_ORDER says. `warning` is set if the mask ends before its last entry.
 [[nodiscard]] tl::expected<std::optional<policies::Ceiling>, policies::Error> read_ceiling(
     const Environment& environment, const std::vector<policies::Gpu>& machine, const AskOrder& ask_order,
     bool ignore_mask, std::optional<policies::Error>& warning);

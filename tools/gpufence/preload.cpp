@@ -8,7 +8,9 @@
 namespace gpufence::command {
 namespace {
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 bool is_sanitizer(std::string_view entry) {
   const std::string_view name = base_name(entry);

@@ -1,5 +1,5 @@
-// Nothing here runs the program. What can't be told (an unreadable file) counts as unfenceable: under a cap it is
-// better to refuse than to let a program through and call it fenced.
+// Nothing here runs the program. What can't be told (an unreadable file) counts as unfenceable: under a cap
+// it is better to refuse than to let a program through and call it fenced.
 #include "tools/gpufence/program.h"
 
 #include <fcntl.h>
@@ -37,8 +37,12 @@ class Descriptor {
   int descriptor_;
 };
 
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-bool begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+bool begins(std::string_view text, std::string_view with) {
+  return text.substr(0, with.size()) == with;
+}
 
 Refusal cannot_run(const std::string& what, std::string why, std::string remedy) {
   return {kCannotRun, {what, std::move(why), std::move(remedy)}};
@@ -46,7 +50,7 @@ Refusal cannot_run(const std::string& what, std::string why, std::string remedy)
 
 // Why execve would not take this file, or nothing.
 std::optional<Refusal> check_executable(const std::string& name, const std::string& path) {
-  struct stat status{};
+  struct stat status {};
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR)
       return Refusal{kNotFound, {name, "there is no such program", "look at its spelling"}};
@@ -62,9 +66,9 @@ std::optional<Refusal> check_executable(const std::string& name, const std::stri
 
 // Whether execve of this file makes a secure-mode process (AT_SECURE), in which the loader drops our preload.
 std::optional<std::string> gains_privilege(int descriptor) {
-  struct stat status{};
+  struct stat status {};
   if (::fstat(descriptor, &status) != 0) return std::nullopt;
-  struct statvfs mount{};
+  struct statvfs mount {};
   const bool ignored = (::fstatvfs(descriptor, &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0) ||
                        ::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1;
   uid_t user = ::geteuid();
@@ -153,9 +157,11 @@ std::string sanitizer_among(const Elf& elf) {
 }
 
 // LD_LIBRARY_PATH, by which --sim puts its libraries first, loses against DT_RPATH.
-std::optional<Unfenceable> why_unsimulable(const Elf& elf, const std::string& image, const std::string& simulation) {
+std::optional<Unfenceable> why_unsimulable(const Elf& elf, const std::string& image,
+                                           const std::string& simulation) {
   for (const std::string& library : elf.needed) {
-    const bool nvidia = begins(library, "libcudart.so.") || library == "libcuda.so.1" || library == "libnvidia-ml.so.1";
+    const bool nvidia =
+        begins(library, "libcudart.so.") || library == "libcuda.so.1" || library == "libnvidia-ml.so.1";
     if (!nvidia) continue;
     if (::access((simulation + '/' + library).c_str(), F_OK) != 0)
       return Unfenceable{"it needs " + library + ", which the simulated machine doesn't have",
@@ -167,9 +173,11 @@ std::optional<Unfenceable> why_unsimulable(const Elf& elf, const std::string& im
       rest = colon == std::string_view::npos ? std::string_view{} : rest.substr(colon + 1);
       const std::string origin = image.substr(0, image.rfind('/'));
       for (const std::string_view token : {"$ORIGIN", "${ORIGIN}"})
-        for (std::size_t at = directory.find(token); at != std::string::npos; at = directory.find(token, at + origin.size()))
+        for (std::size_t at = directory.find(token); at != std::string::npos;
+             at = directory.find(token, at + origin.size()))
           directory.replace(at, token.size(), origin);
-      struct stat theirs{}, ours{};
+      struct stat theirs {
+      }, ours{};
       if (directory.empty() || ::stat((directory + '/' + library).c_str(), &theirs) != 0) continue;
       if (::stat((simulation + '/' + library).c_str(), &ours) == 0 && theirs.st_ino == ours.st_ino &&
           theirs.st_dev == ours.st_dev)
@@ -186,7 +194,8 @@ void look_into(Program& program, const Environment& environment, const std::stri
   for (int depth = 0; depth <= kDeepestScript; ++depth) {
     const Descriptor file(::open(image.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
     if (file.get() < 0) {
-      program.unfenceable = {"it can't be read (" + std::string(std::strerror(errno)) + "), so whether a preload holds is unknown",
+      program.unfenceable = {"it can't be read (" + std::string(std::strerror(errno)) +
+                                 "), so whether a preload holds is unknown",
                              "make " + image + " readable"};
       return;
     }
@@ -221,8 +230,9 @@ void look_into(Program& program, const Environment& environment, const std::stri
     if (!elf) {
       program.unfenceable = {file_name + "is damaged: " + elf.error(), "build or copy it again"};
     } else if (elf->foreign) {
-      program.unfenceable = {file_name + "is a program for " + elf->machine + ", and libgpufence.so is for " + own_machine(),
-                             "use a build for " + own_machine(), true};
+      program.unfenceable = {
+          file_name + "is a program for " + elf->machine + ", and libgpufence.so is for " + own_machine(),
+          "use a build for " + own_machine(), true};
     } else if (const auto privilege = gains_privilege(file.get())) {
       program.unfenceable = {file_name + *privilege + ", so the loader drops LD_PRELOAD",
                              "start the program that uses the GPU in another way"};
@@ -233,15 +243,18 @@ void look_into(Program& program, const Environment& environment, const std::stri
         program.unfenceable = {file_name + "is statically linked, so nothing can be preloaded into it",
                                "link it dynamically"};
     } else if (begins(base_name(elf->interpreter), "ld-musl")) {
-      program.unfenceable = {file_name + "is a program for musl, and libgpufence.so is for glibc", "use a build for glibc", true};
-    } else if (!begins(base_name(elf->interpreter), "ld-linux") && !begins(base_name(elf->interpreter), "ld64.so") &&
+      program.unfenceable = {file_name + "is a program for musl, and libgpufence.so is for glibc",
+                             "use a build for glibc", true};
+    } else if (!begins(base_name(elf->interpreter), "ld-linux") &&
+               !begins(base_name(elf->interpreter), "ld64.so") &&
                !begins(base_name(elf->interpreter), "ld.so")) {
       program.unfenceable = {file_name + "is started by " + elf->interpreter + ", which isn't glibc's loader",
                              "use a build for glibc", true};
     }
     if (elf) {
       program.sanitizer = sanitizer_among(*elf);
-      if (!simulation.empty() && !elf->foreign) program.unsimulable = why_unsimulable(*elf, image, simulation);
+      if (!simulation.empty() && !elf->foreign)
+        program.unsimulable = why_unsimulable(*elf, image, simulation);
     }
     return;
   }
@@ -266,7 +279,8 @@ tl::expected<std::string, Refusal> resolve(const std::string& name, const Enviro
     const std::string candidate = (directory.empty() ? "." : std::string(directory)) + '/' + name;
     auto refusal = check_executable(name, candidate);
     if (!refusal) return candidate;
-    // A directory of that name in PATH is no find; a file that can't be executed is remembered and passed over.
+    // A directory of that name in PATH is no find; a file that can't be executed is remembered and passed
+    // over.
     if (refusal->status == kCannotRun && refusal->error.why != "is a directory" && !best) {
       refusal->error.what = candidate;
       best = std::move(refusal);
@@ -275,11 +289,12 @@ tl::expected<std::string, Refusal> resolve(const std::string& name, const Enviro
     rest.remove_prefix(colon + 1);
   }
   if (best) return tl::unexpected(*std::move(best));
-  return tl::unexpected(Refusal{kNotFound, {name, "there is no such program in PATH", "look at its spelling and at PATH"}});
+  return tl::unexpected(
+      Refusal{kNotFound, {name, "there is no such program in PATH", "look at its spelling and at PATH"}});
 }
 
-tl::expected<Program, Refusal> find_program(const std::vector<std::string>& words, const Environment& environment,
-                                            const std::string& simulation) {
+tl::expected<Program, Refusal> find_program(const std::vector<std::string>& words,
+                                            const Environment& environment, const std::string& simulation) {
   Program program;
   program.words = words;
   auto path = resolve(words.front(), environment);
@@ -306,7 +321,8 @@ tl::expected<Program, Refusal> find_program(const std::vector<std::string>& word
   };
   for (const Elsewhere& launcher : kElsewhere)
     if (base_name(words.front()) == launcher.name)
-      program.unfenceable = {"it starts its program elsewhere, where the fence doesn't reach", launcher.remedy};
+      program.unfenceable = {"it starts its program elsewhere, where the fence doesn't reach",
+                             launcher.remedy};
   return program;
 }
 

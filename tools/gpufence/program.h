@@ -1,5 +1,5 @@
-// PROGRAM, from the word that was typed to the file whose loader decides whether a preload will hold: found as
-// execvp finds it, `#!` and `/usr/bin/env` followed, and the ELF file at the end looked into.
+// PROGRAM, from the word that was typed to the file whose loader decides whether a preload will hold: found
+// as execvp finds it, `#!` and `/usr/bin/env` followed, and the ELF file at the end looked into.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace gpufence::command {
 
 // Why the fence would not hold in a program, in the words of an error.
 struct Unfenceable {
-  std::string why;     // a clause: "it is statically linked"
+  std::string why;  // a clause: "it is statically linked"
   std::string remedy;
   bool preload_harms = false;  // the program's loader would complain of the preload, or die of it
 };
@@ -25,7 +25,7 @@ struct Program {
   std::vector<std::string> words;  // argv, the program's name first
   std::string image;               // the ELF file that runs in the end; empty if it can't be told
   std::optional<Unfenceable> unfenceable;
-  std::string sanitizer;           // the runtime that must stand first in LD_PRELOAD: "libasan.so.8", or nothing
+  std::string sanitizer;  // the runtime that must stand first in LD_PRELOAD: "libasan.so.8", or nothing
   std::optional<Unfenceable> unsimulable;  // only looked for when a simulation directory is given
 };
 
@@ -36,7 +36,8 @@ struct Program {
                                                           const std::string& simulation);
 
 // As execvp: a name with a slash is a path; others are looked for in PATH.
-[[nodiscard]] tl::expected<std::string, Refusal> resolve(const std::string& name, const Environment& environment);
+[[nodiscard]] tl::expected<std::string, Refusal> resolve(const std::string& name,
+                                                         const Environment& environment);
 
 // "libasan.so.8" if the file needs a sanitizer's runtime that insists on standing first.
 [[nodiscard]] std::string sanitizer_of(const std::string& file);

@@ -1,5 +1,5 @@
-// `gpufence run`: works out the plan, puts it into the environment and becomes the program. Every refusal comes
-// before the exec; --dry-run takes the same way and stops one step short of it.
+// `gpufence run`: works out the plan, puts it into the environment and becomes the program. Every refusal
+// comes before the exec; --dry-run takes the same way and stops one step short of it.
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -30,12 +30,16 @@ int refuse(const Refusal& refusal) {
   return refusal.status;
 }
 
-int refuse(const Error& error) { return refuse(Refusal{kFailed, error}); }
+int refuse(const Error& error) {
+  return refuse(Refusal{kFailed, error});
+}
 
-void put(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void put(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
 
-// "20301130-184501-12345": sorts by time, and the pid makes it this host's only one. A run inside a run belongs to
-// both, so its name begins with the outer one's.
+// "20301130-184501-12345": sorts by time, and the pid makes it this host's only one. A run inside a run
+// belongs to both, so its name begins with the outer one's.
 std::string run_name(const Environment& environment) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -47,30 +51,34 @@ std::string run_name(const Environment& environment) {
   return outer ? *outer + '/' + own : own;
 }
 
-// The absolute path of a report that can be written to. Nothing is created: a program that never calls CUDA has no
-// report, and should leave no empty file.
+// The absolute path of a report that can be written to. Nothing is created: a program that never calls CUDA
+// has no report, and should leave no empty file.
 tl::expected<std::string, Error> report_path(const std::string& file) {
   const std::string what = "--report-file " + file;
   std::error_code failed;
   const std::string path = std::filesystem::absolute(file, failed).string();
   if (failed) return tl::unexpected(Error{what, failed.message(), "write an absolute path"});
-  struct stat status{};
+  struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode)) return tl::unexpected(Error{what, "is a directory", "write the path of a file"});
+    if (S_ISDIR(status.st_mode))
+      return tl::unexpected(Error{what, "is a directory", "write the path of a file"});
     if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
-      return tl::unexpected(Error{what, std::string("can't be written (") + std::strerror(errno) + ')', "write another path"});
+      return tl::unexpected(
+          Error{what, std::string("can't be written (") + std::strerror(errno) + ')', "write another path"});
     return path;
   }
   const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
   if (::stat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
       ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
-    return tl::unexpected(Error{what, directory + " is no directory that can be written to", "write another path"});
+    return tl::unexpected(
+        Error{what, directory + " is no directory that can be written to", "write another path"});
   return path;
 }
 
 std::string quoted_for_shell(const std::string& word) {
   const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::strchr("_-./:,=+@%", c) != nullptr;
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::strchr("_-./:,=+@%", c) != nullptr;
   });
   if (plain) return word;
   std::string quoted = "'";
@@ -81,8 +89,9 @@ std::string quoted_for_shell(const std::string& word) {
 std::string cap_text(const Cap& cap, int position, std::uint64_t card) {
   const policies::Amount amount = cap.rules.at(position);
   if (amount.kind == policies::Amount::Kind::unlimited) return {};
-  std::string text = card == 0 ? policies::describe(amount)
-                               : policies::format_size(amount.resolve(card)) + " of " + policies::format_size(card);
+  std::string text = card == 0
+                         ? policies::describe(amount)
+                         : policies::format_size(amount.resolve(card)) + " of " + policies::format_size(card);
   return text + " (" + cap.decided_by(position, card) + ')';
 }
 
@@ -106,7 +115,8 @@ void print_gpus(const Plan& plan) {
   } else {
     put(plan.no_host ? "GPUs: unknown, " + plan.no_host->why + '\n'
                      : std::string("GPUs: as without gpufence; CUDA's own order could not be asked\n"));
-    if (plan.run_cap.rules.caps_anything()) put("  cap " + policies::to_text(plan.run_cap.rules) + " (--gpu-mem)\n");
+    if (plan.run_cap.rules.caps_anything())
+      put("  cap " + policies::to_text(plan.run_cap.rules) + " (--gpu-mem)\n");
     if (plan.process_cap.rules.caps_anything())
       put("  a process " + policies::to_text(plan.process_cap.rules) + " (--gpu-mem-per-process)\n");
   }
@@ -146,13 +156,18 @@ int become(const Program& program, Environment& environment) {
   const std::string& name = program.words.front();
   switch (reason) {
     case ENOENT:  // the program itself was found
-      return refuse(Refusal{kCannotRun, {name, "its interpreter or loader doesn't exist", "look at its first line, or run readelf -l on it"}});
+      return refuse(Refusal{kCannotRun,
+                            {name, "its interpreter or loader doesn't exist",
+                             "look at its first line, or run readelf -l on it"}});
     case ENOEXEC:
-      return refuse(Refusal{kCannotRun, {name, "is in no format that this machine runs", "build or copy it again"}});
+      return refuse(
+          Refusal{kCannotRun, {name, "is in no format that this machine runs", "build or copy it again"}});
     case E2BIG:
       return refuse(Refusal{kCannotRun, {name, "arguments and environment are too long", "shorten them"}});
     default:
-      return refuse(Refusal{kCannotRun, {name, std::string("can't be executed (") + std::strerror(reason) + ')', "look at its permissions"}});
+      return refuse(Refusal{kCannotRun,
+                            {name, std::string("can't be executed (") + std::strerror(reason) + ')',
+                             "look at its permissions"}});
   }
 }
 
@@ -186,7 +201,8 @@ int run(std::span<const std::string> words, const Environment& caller) {
   const auto host = read_host(nvml, Detail::identities);
   if (*simulation && !host) return refuse(Error{(*simulation)->name, host.error().why, host.error().remedy});
 
-  auto plan = make_plan(options, environment, host, [&](Order order) { return ask_cuda_order(order, asking, driver); });
+  auto plan = make_plan(options, environment, host,
+                        [&](Order order) { return ask_cuda_order(order, asking, driver); });
   if (!plan) return refuse(plan.error());
   if (*simulation) {
     plan->settings.emplace_back("GPUFENCE_SIM", (*simulation)->spec);
@@ -200,7 +216,8 @@ int run(std::span<const std::string> words, const Environment& caller) {
   }
   plan->settings.emplace_back("GPUFENCE_RUN", run_name(environment));
 
-  const auto program = find_program(options.program, environment, *simulation ? (*simulation)->directory : "");
+  const auto program =
+      find_program(options.program, environment, *simulation ? (*simulation)->directory : "");
   if (!program) return refuse(program.error());
   const std::string& name = options.program.front();
   const auto unfenced = [&](const std::string& why, const std::string& remedy) -> bool {
@@ -218,19 +235,24 @@ int run(std::span<const std::string> words, const Environment& caller) {
     preload = !program->unfenceable->preload_harms;
   }
   if (*simulation && program->unsimulable)
-    return refuse(Refusal{kCannotRun, {name, "can't be simulated: " + program->unsimulable->why, program->unsimulable->remedy}});
+    return refuse(
+        Refusal{kCannotRun,
+                {name, "can't be simulated: " + program->unsimulable->why, program->unsimulable->remedy}});
   const auto gate = find_gate(own_directory());
   if (!gate) {
     if (gate.error().status == kFailed) return refuse(gate.error());
-    if (!unfenced(gate.error().error.what + ' ' + gate.error().error.why, gate.error().error.remedy)) return kCannotRun;
+    if (!unfenced(gate.error().error.what + ' ' + gate.error().error.why, gate.error().error.remedy))
+      return kCannotRun;
     preload = false;
   }
   if (preload) {
     // A core that was itself built with a sanitizer asks for its runtime in every program.
     std::string sanitizer = program->sanitizer;
-    if (sanitizer.empty()) sanitizer = sanitizer_of(gate->substr(0, gate->rfind('/')) + "/libgpufence-core.so");
-    plan->settings.insert(plan->settings.begin(),
-                          {"LD_PRELOAD", preload_value(*gate, sanitizer, environment.get("LD_PRELOAD").value_or(""))});
+    if (sanitizer.empty())
+      sanitizer = sanitizer_of(gate->substr(0, gate->rfind('/')) + "/libgpufence-core.so");
+    plan->settings.insert(
+        plan->settings.begin(),
+        {"LD_PRELOAD", preload_value(*gate, sanitizer, environment.get("LD_PRELOAD").value_or(""))});
   }
 
   for (const auto& [variable, value] : plan->settings) {

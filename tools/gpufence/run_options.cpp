@@ -1,5 +1,5 @@
-// One table for reading and for help; values with few choices are checked here, so that a mistyped one is named
-// together with the choices.
+// One table for reading and for help; values with few choices are checked here, so that a mistyped one is
+// named together with the choices.
 #include "tools/gpufence/run_options.h"
 
 #include <algorithm>
@@ -13,17 +13,24 @@ namespace {
 using policies::Error;
 
 constexpr std::array kOptions{
-    OptionSpec{'d', "devices", "LIST", "these GPUs, in this order: CUDA 0 is the first; 2,0 · 0-3 · GPU-8f3a ·\n0000:81:00.0 · name:A100 · cc:8.0+ · all · none · all,-3 or --devices=-3", false, "which GPUs"},
+    OptionSpec{'d', "devices", "LIST",
+               "these GPUs, in this order: CUDA 0 is the first; 2,0 · 0-3 · GPU-8f3a ·\n0000:81:00.0 · "
+               "name:A100 · cc:8.0+ · all · none · all,-3 or --devices=-3",
+               false, "which GPUs"},
     OptionSpec{0, "numbering", "HOW", "host (default): the mask holds the host's numbers; view: 0,1,…"},
     OptionSpec{0, "order", "HOW", "keep (default) · pci · fastest"},
     OptionSpec{0, "ignore-mask", "", "let --devices leave the CUDA_VISIBLE_DEVICES that was inherited"},
-    OptionSpec{'m', "gpu-mem", "CAP", "cap for the whole run on each GPU: 8GiB · 50% · 0=8GiB,1=4GiB (by position).\nFor now it counts per process: each child process gets a cap of its own", false, "how much memory"},
+    OptionSpec{'m', "gpu-mem", "CAP",
+               "cap for the whole run on each GPU: 8GiB · 50% · 0=8GiB,1=4GiB (by position).\nFor now it "
+               "counts per process: each child process gets a cap of its own",
+               false, "how much memory"},
     OptionSpec{0, "gpu-mem-per-process", "CAP", "cap for each process on each GPU"},
     OptionSpec{0, "report", "", "exit report on stderr", false, "what is said"},
     OptionSpec{0, "report-file", "FILE", "exit report as JSON lines to FILE"},
     OptionSpec{'q', "quiet", "", "errors only"},
     OptionSpec{'v', "verbose", "", "notes as well as warnings"},
-    OptionSpec{0, "dry-run", "", "print GPUs, caps, what decides them, environment and exec line; run nothing", false, "other"},
+    OptionSpec{0, "dry-run", "",
+               "print GPUs, caps, what decides them, environment and exec line; run nothing", false, "other"},
     OptionSpec{0, "sim", "SPEC", "on simulated GPUs: 4 · 4x80GiB · 8xh100 · machine.toml"},
     OptionSpec{0, "name", "LABEL", "a name for the run"},
     OptionSpec{0, "env", "K=V", "set a variable for the program (repeatable)", true},
@@ -32,7 +39,8 @@ constexpr std::array kOptions{
     OptionSpec{'V', "version", "", "version, library and CUDA range"},
 };
 
-tl::expected<std::string, Error> one_of(const GivenOption& given, std::initializer_list<const char*> choices) {
+tl::expected<std::string, Error> one_of(const GivenOption& given,
+                                        std::initializer_list<const char*> choices) {
   std::string text;
   for (const char* choice : choices) {
     if (given.value == choice) return given.value;
@@ -65,7 +73,8 @@ tl::expected<RunOptions, Error> read_run_options(std::span<const std::string> wo
     if (name == "gpu-mem-per-process") options.gpu_mem_per_process = given.value;
     if (name == "report") options.report = true;
     if (name == "report-file") {
-      if (given.value.empty()) return tl::unexpected(Error{given.written, "names no file", "write --report-file FILE"});
+      if (given.value.empty())
+        return tl::unexpected(Error{given.written, "names no file", "write --report-file FILE"});
       options.report_file = given.value;
     }
     if (name == "quiet") options.loudness = "error";
@@ -76,7 +85,8 @@ tl::expected<RunOptions, Error> read_run_options(std::span<const std::string> wo
     if (name == "env") {
       const std::size_t equals = given.value.find('=');
       if (equals == std::string::npos || equals == 0)
-        return tl::unexpected(Error{given.written + ' ' + given.value, "is no K=V", "write --env NAME=VALUE"});
+        return tl::unexpected(
+            Error{given.written + ' ' + given.value, "is no K=V", "write --env NAME=VALUE"});
       options.env.push_back(given.value);
     }
     if (name == "help") options.help = true;
@@ -85,7 +95,8 @@ tl::expected<RunOptions, Error> read_run_options(std::span<const std::string> wo
   }
   options.program.assign(words.begin() + static_cast<std::ptrdiff_t>(read->end), words.end());
   if (options.program.empty() && !options.help && !options.help_all && !options.version)
-    return tl::unexpected(Error{"run", "no program is named", "write gpufence run [OPTIONS] -- PROGRAM [ARG…]"});
+    return tl::unexpected(
+        Error{"run", "no program is named", "write gpufence run [OPTIONS] -- PROGRAM [ARG…]"});
   return options;
 }
 

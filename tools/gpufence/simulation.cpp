@@ -1,5 +1,5 @@
-// The description itself is read in one place only, the simulated machine; here it is no more than a word, or the
-// path of a file.
+// The description itself is read in one place only, the simulated machine; here it is no more than a word, or
+// the path of a file.
 #include "tools/gpufence/simulation.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 namespace gpufence::command {
 
-tl::expected<std::optional<Simulation>, policies::Error> open_simulation(const std::optional<std::string>& option,
-                                                                         const Environment& environment) {
+tl::expected<std::optional<Simulation>, policies::Error> open_simulation(
+    const std::optional<std::string>& option, const Environment& environment) {
   using policies::Error;
   Simulation simulation;
   if (option) {
@@ -24,14 +24,17 @@ tl::expected<std::optional<Simulation>, policies::Error> open_simulation(const s
   }
   std::string& spec = simulation.spec;
   if (spec.empty())
-    return tl::unexpected(Error{"--sim", "describes no machine", "write 4, 4x80GiB, 8xh100 or the path of a machine file"});
+    return tl::unexpected(
+        Error{"--sim", "describes no machine", "write 4, 4x80GiB, 8xh100 or the path of a machine file"});
 
   const std::string extension = ".toml";
   const bool file = spec.find('/') != std::string::npos ||
-                    (spec.size() > extension.size() && spec.compare(spec.size() - extension.size(), extension.size(), extension) == 0);
+                    (spec.size() > extension.size() &&
+                     spec.compare(spec.size() - extension.size(), extension.size(), extension) == 0);
   if (file) {
     if (::access(spec.c_str(), R_OK) != 0)
-      return tl::unexpected(Error{simulation.name, "there is no such file that can be read", "write the path of a machine file"});
+      return tl::unexpected(Error{simulation.name, "there is no such file that can be read",
+                                  "write the path of a machine file"});
     // The program may change its directory before it calls CUDA.
     std::error_code failed;
     const auto absolute = std::filesystem::absolute(spec, failed);
@@ -40,10 +43,12 @@ tl::expected<std::optional<Simulation>, policies::Error> open_simulation(const s
 
   const auto directory = find_simulation(own_directory());
   if (!directory)
-    return tl::unexpected(Error{simulation.name, "the simulated driver isn't installed beside gpufence", "install gpufence again"});
+    return tl::unexpected(Error{simulation.name, "the simulated driver isn't installed beside gpufence",
+                                "install gpufence again"});
   if (directory->find_first_of(":;") != std::string::npos)
-    return tl::unexpected(Error{simulation.name, "the simulated driver is at " + *directory + ", which LD_LIBRARY_PATH can't hold",
-                                "install gpufence elsewhere"});
+    return tl::unexpected(Error{
+        simulation.name, "the simulated driver is at " + *directory + ", which LD_LIBRARY_PATH can't hold",
+        "install gpufence elsewhere"});
   simulation.directory = *directory;
   ::setenv("GPUFENCE_SIM", spec.c_str(), 1);
   return simulation;

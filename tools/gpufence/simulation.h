@@ -17,8 +17,8 @@ struct Simulation {
   std::string name;       // "--sim 4", for errors
 };
 
-// Nothing if no simulation is asked for. Puts GPUFENCE_SIM into our own process as well, where the simulated NVML
-// reads it. Whether the description is right, NVML tells (host.h).
+// Nothing if no simulation is asked for. Puts GPUFENCE_SIM into our own process as well, where the simulated
+// NVML reads it. Whether the description is right, NVML tells (host.h).
 [[nodiscard]] tl::expected<std::optional<Simulation>, policies::Error> open_simulation(
     const std::optional<std::string>& option, const Environment& environment);
 

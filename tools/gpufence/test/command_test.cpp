@@ -33,7 +33,8 @@ constexpr const char* kUuids =
     "GPU-a0000000-0000-0000-0000-000000000000,GPU-a1000000-0000-0000-0000-000000000000,"
     "GPU-b2000000-0000-0000-0000-000000000000,GPU-b3000000-0000-0000-0000-000000000000";
 
-std::string get(const std::vector<std::string>& options, const std::string& variable, const std::vector<std::string>& extra = {}) {
+std::string get(const std::vector<std::string>& options, const std::string& variable,
+                const std::vector<std::string>& extra = {}) {
   std::vector<std::string> words{"run"};
   words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(), {"--", program("plain"), "--get=" + variable});
@@ -55,7 +56,8 @@ TEST(Run, EndsAsTheProgramEnds) {
 }
 
 TEST(Run, WhatFollowsTheProgramIsTheProgramsOwn) {
-  EXPECT_EQ(gpufence({"run", "-d", "1", program("plain"), "-d", "4", "--", "--frob"}).out, "-d\n4\n--\n--frob\n");
+  EXPECT_EQ(gpufence({"run", "-d", "1", program("plain"), "-d", "4", "--", "--frob"}).out,
+            "-d\n4\n--\n--frob\n");
 }
 
 TEST(Run, StdoutIsTheProgramsAlone) {
@@ -66,7 +68,11 @@ TEST(Run, StdoutIsTheProgramsAlone) {
 
 TEST(Run, ABareRunChangesNothingButThePreloadAndItsOwnVariables) {
   const std::vector<std::string> extra{"CUDA_VISIBLE_DEVICES=1,2", "ODD", "=strange", "EMPTY="};
-  std::set<std::string> expected = lines(testing::spawn({"/usr/bin/env"}, {"CUDA_VISIBLE_DEVICES=1,2", "EMPTY=", "PATH=/usr/bin:/bin", "HOME=/nonexistent", "LD_LIBRARY_PATH=" + in_tree("standin"), "ASAN_OPTIONS=detect_leaks=0", "ODD", "=strange"}).out);
+  std::set<std::string> expected =
+      lines(testing::spawn({"/usr/bin/env"}, {"CUDA_VISIBLE_DEVICES=1,2", "EMPTY=", "PATH=/usr/bin:/bin",
+                                              "HOME=/nonexistent", "LD_LIBRARY_PATH=" + in_tree("standin"),
+                                              "ASAN_OPTIONS=detect_leaks=0", "ODD", "=strange"})
+                .out);
   expected.insert("LD_PRELOAD=" + kGate);
   expected.insert(std::string("GPUFENCE_GPUS=") + kUuids);
   EXPECT_EQ(lines(gpufence({"run", "--", "env"}, extra).out), expected);
@@ -74,8 +80,11 @@ TEST(Run, ABareRunChangesNothingButThePreloadAndItsOwnVariables) {
 
 TEST(Run, AViewIsSaidInTheEnvironment) {
   const std::set<std::string> found = lines(gpufence({"run", "-d", "2,0", "-m", "1GiB", "--", "env"}).out);
-  for (const char* line : {"CUDA_VISIBLE_DEVICES=2,0", "GPUFENCE_MASK=2,0", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "GPUFENCE_NUMBERING=host",
-                           "GPUFENCE_VIEW=GPU-b2000000-0000-0000-0000-000000000000,GPU-a0000000-0000-0000-0000-000000000000", "GPUFENCE_GPU_MEM=1GiB"})
+  for (const char* line :
+       {"CUDA_VISIBLE_DEVICES=2,0", "GPUFENCE_MASK=2,0", "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+        "GPUFENCE_NUMBERING=host",
+        "GPUFENCE_VIEW=GPU-b2000000-0000-0000-0000-000000000000,GPU-a0000000-0000-0000-0000-000000000000",
+        "GPUFENCE_GPU_MEM=1GiB"})
     EXPECT_EQ(found.count(line), 1u) << line;
   EXPECT_EQ(get({"-d", "3,1", "--numbering", "view"}, "CUDA_VISIBLE_DEVICES"), "0,1");
   EXPECT_EQ(get({"--devices=-3"}, "CUDA_VISIBLE_DEVICES"), "0,1,2");
@@ -98,12 +107,16 @@ TEST(Run, LoudnessReportNameAndVariablesArePassedOn) {
 
 TEST(Run, AReportFileIsMadeAbsoluteAndCheckedBeforeTheStart) {
   const Scratch scratch;
-  EXPECT_EQ(get({"--report-file", scratch.path() + "/r.json"}, "GPUFENCE_REPORT_FILE"), scratch.path() + "/r.json");
+  EXPECT_EQ(get({"--report-file", scratch.path() + "/r.json"}, "GPUFENCE_REPORT_FILE"),
+            scratch.path() + "/r.json");
   EXPECT_NE(::access((scratch.path() + "/r.json").c_str(), F_OK), 0);
   EXPECT_EQ(get({"--report-file", "r.json"}, "GPUFENCE_REPORT_FILE").front(), '/');
-  const Ended missing = gpufence({"run", "--report-file", "/nonexistent/r.json", "--", program("plain"), "x"});
+  const Ended missing =
+      gpufence({"run", "--report-file", "/nonexistent/r.json", "--", program("plain"), "x"});
   EXPECT_EQ(missing.status, 125);
-  EXPECT_EQ(missing.err, "gpufence: --report-file /nonexistent/r.json: /nonexistent is no directory that can be written to; write another path\n");
+  EXPECT_EQ(missing.err,
+            "gpufence: --report-file /nonexistent/r.json: /nonexistent is no directory that can be written "
+            "to; write another path\n");
   EXPECT_EQ(missing.out, "");
   EXPECT_EQ(gpufence({"run", "--report-file", scratch.path(), "--", program("plain")}).status, 125);
 }
@@ -118,39 +131,65 @@ TEST(Run, OfARunItsNameTravels) {
 }
 
 TEST(Run, RunsMayBeNested) {
-  const std::string gate_once = gpufence({"run", "-d", "2,0", "--", in_tree("bin/gpufence"), "run", "-d", "0", "--", program("plain"), "--get=LD_PRELOAD"}).out;
-  EXPECT_EQ(gate_once, gpufence({"run", "--", program("plain"), "--get=LD_PRELOAD"}).out);
-  EXPECT_EQ(gpufence({"run", "-d", "2,0", "--numbering", "view", "-m", "0=4GiB", "--", in_tree("bin/gpufence"), "run", "-d", "1,0", "--", program("plain"), "--get=GPUFENCE_VIEW", "--get=GPUFENCE_GPU_MEM"}).out,
-            "GPU-a0000000-0000-0000-0000-000000000000,GPU-b2000000-0000-0000-0000-000000000000\n1=4GiB\n");
-  const Ended outside = gpufence({"run", "-d", "2,0", "--", in_tree("bin/gpufence"), "run", "-d", "1", "--", program("plain")});
+  const std::string preload = gpufence({"run", "-d", "2,0", "--", in_tree("bin/gpufence"), "run", "-d", "0",
+                                        "--", program("plain"), "--get=LD_PRELOAD"})
+                                  .out;
+  EXPECT_NE(preload.find(kGate), std::string::npos);
+  EXPECT_EQ(preload.find(kGate), preload.rfind(kGate)) << preload;
+  EXPECT_EQ(
+      gpufence({"run", "-d", "2,0", "--numbering", "view", "-m", "0=4GiB", "--", in_tree("bin/gpufence"),
+                "run", "-d", "1,0", "--", program("plain"), "--get=GPUFENCE_VIEW", "--get=GPUFENCE_GPU_MEM"})
+          .out,
+      "GPU-a0000000-0000-0000-0000-000000000000,GPU-b2000000-0000-0000-0000-000000000000\n1=4GiB\n");
+  const Ended outside =
+      gpufence({"run", "-d", "2,0", "--", in_tree("bin/gpufence"), "run", "-d", "1", "--", program("plain")});
   EXPECT_EQ(outside.status, 125);
-  EXPECT_EQ(outside.err, "gpufence: --devices 1: host GPU 1 is outside CUDA_VISIBLE_DEVICES=2,0, which was inherited; choose among host GPUs 2,0\n");
+  EXPECT_EQ(outside.err,
+            "gpufence: --devices 1: host GPU 1 is outside CUDA_VISIBLE_DEVICES=2,0, which was inherited; "
+            "choose among host GPUs 2,0\n");
 }
 
 TEST(Run, AnInheritedMaskIsReadInCudasOwnOrder) {
   // The first of the fastest is host GPU 2.
   EXPECT_EQ(get({"-d", "all"}, "CUDA_VISIBLE_DEVICES", {"CUDA_VISIBLE_DEVICES=0"}), "2");
-  EXPECT_EQ(get({"-d", "all"}, "CUDA_VISIBLE_DEVICES", {"CUDA_VISIBLE_DEVICES=0", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}), "0");
-  const Ended outside = gpufence({"run", "-d", "0", "--", program("plain")}, {"CUDA_VISIBLE_DEVICES=1,2", "CUDA_DEVICE_ORDER=PCI_BUS_ID"});
+  EXPECT_EQ(
+      get({"-d", "all"}, "CUDA_VISIBLE_DEVICES", {"CUDA_VISIBLE_DEVICES=0", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}),
+      "0");
+  const Ended outside = gpufence({"run", "-d", "0", "--", program("plain")},
+                                 {"CUDA_VISIBLE_DEVICES=1,2", "CUDA_DEVICE_ORDER=PCI_BUS_ID"});
   EXPECT_EQ(outside.status, 125);
-  EXPECT_EQ(outside.err, "gpufence: --devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=1,2, which was inherited; choose among host GPUs 1,2, or leave it with --ignore-mask\n");
-  EXPECT_EQ(get({"-d", "0", "--ignore-mask"}, "CUDA_VISIBLE_DEVICES", {"CUDA_VISIBLE_DEVICES=1,2", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}), "0");
+  EXPECT_EQ(outside.err,
+            "gpufence: --devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=1,2, which was inherited; "
+            "choose among host GPUs 1,2, or leave it with --ignore-mask\n");
+  EXPECT_EQ(get({"-d", "0", "--ignore-mask"}, "CUDA_VISIBLE_DEVICES",
+                {"CUDA_VISIBLE_DEVICES=1,2", "CUDA_DEVICE_ORDER=PCI_BUS_ID"}),
+            "0");
 }
 
 TEST(Run, ADriverThatCannotSayItsOrderIsOneLine) {
-  const Ended failing = gpufence({"run", "-d", "0", "--", program("plain")}, {"CUDA_VISIBLE_DEVICES=0", "STANDIN_DRIVER=no-device"});
+  const Ended failing = gpufence({"run", "-d", "0", "--", program("plain")},
+                                 {"CUDA_VISIBLE_DEVICES=0", "STANDIN_DRIVER=no-device"});
   EXPECT_EQ(failing.status, 125);
-  EXPECT_EQ(failing.err, "gpufence: CUDA_VISIBLE_DEVICES=0: which GPUs its numbers mean can't be told (cuInit: no CUDA-capable device is detected); set CUDA_DEVICE_ORDER=PCI_BUS_ID\n");
-  const Ended dying = gpufence({"run", "-d", "0", "--", program("plain")}, {"CUDA_VISIBLE_DEVICES=0", "STANDIN_DRIVER=dies", "ASAN_OPTIONS=detect_leaks=0:handle_abort=0"});
+  EXPECT_EQ(failing.err,
+            "gpufence: CUDA_VISIBLE_DEVICES=0: which GPUs its numbers mean can't be told (cuInit: no "
+            "CUDA-capable device is detected); set CUDA_DEVICE_ORDER=PCI_BUS_ID\n");
+  const Ended dying = gpufence(
+      {"run", "-d", "0", "--", program("plain")},
+      {"CUDA_VISIBLE_DEVICES=0", "STANDIN_DRIVER=dies", "ASAN_OPTIONS=detect_leaks=0:handle_abort=0"});
   EXPECT_EQ(dying.status, 125);
-  EXPECT_EQ(dying.err, "gpufence: CUDA_VISIBLE_DEVICES=0: which GPUs its numbers mean can't be told (the child that asked CUDA gave no answer); set CUDA_DEVICE_ORDER=PCI_BUS_ID\n");
+  EXPECT_EQ(dying.err,
+            "gpufence: CUDA_VISIBLE_DEVICES=0: which GPUs its numbers mean can't be told (the child that "
+            "asked CUDA gave no answer); set CUDA_DEVICE_ORDER=PCI_BUS_ID\n");
 }
 
 TEST(Run, AMaskThatEndsEarlyIsSaidUnlessQuiet) {
   const std::vector<std::string> extra{"CUDA_VISIBLE_DEVICES=1,9", "CUDA_DEVICE_ORDER=PCI_BUS_ID"};
-  const Ended loud = gpufence({"run", "-d", "all", "--", program("plain"), "--get=CUDA_VISIBLE_DEVICES"}, extra);
+  const Ended loud =
+      gpufence({"run", "-d", "all", "--", program("plain"), "--get=CUDA_VISIBLE_DEVICES"}, extra);
   EXPECT_EQ(loud.out, "1\n");
-  EXPECT_EQ(loud.err, "gpufence: CUDA_VISIBLE_DEVICES=1,9: '9' is past the last GPU, 3, so CUDA reads no further; correct it where it is set\n");
+  EXPECT_EQ(loud.err,
+            "gpufence: CUDA_VISIBLE_DEVICES=1,9: '9' is past the last GPU, 3, so CUDA reads no further; "
+            "correct it where it is set\n");
   EXPECT_EQ(gpufence({"run", "-q", "-d", "all", "--", program("plain")}, extra).err, "");
 }
 
@@ -160,14 +199,21 @@ TEST(Run, MistakesAre125InOneLine) {
     const char* line;
   };
   const Mistake mistakes[] = {
-      {{"-m", "lots"}, "gpufence: --gpu-mem lots: is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB\n"},
+      {{"-m", "lots"},
+       "gpufence: --gpu-mem lots: is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB\n"},
       {{"-m", "8"}, "gpufence: --gpu-mem 8: has no unit; write 8GiB if that is meant\n"},
-      {{"-d", "9"}, "gpufence: --devices 9: host GPU 9 doesn't exist; there are host GPUs 0 (T4, 0000:01:00.0), 1 (A100, 0000:25:00.0), 2 (H100, 0000:81:00.0), 3 (H100, 0000:c1:00.0)\n"},
-      {{"-d", "0,GPU-a0"}, "gpufence: --devices 0,GPU-a0: host GPU 0 is named twice, by '0' and 'GPU-a0'; name it once\n"},
-      {{"-d", "0", "-m", "1=8GiB"}, "gpufence: --gpu-mem 1=8GiB: position 1 is beyond the view, which has 1 GPU; positions are 0 to 0\n"},
+      {{"-d", "9"},
+       "gpufence: --devices 9: host GPU 9 doesn't exist; there are host GPUs 0 (T4, 0000:01:00.0), 1 (A100, "
+       "0000:25:00.0), 2 (H100, 0000:81:00.0), 3 (H100, 0000:c1:00.0)\n"},
+      {{"-d", "0,GPU-a0"},
+       "gpufence: --devices 0,GPU-a0: host GPU 0 is named twice, by '0' and 'GPU-a0'; name it once\n"},
+      {{"-d", "0", "-m", "1=8GiB"},
+       "gpufence: --gpu-mem 1=8GiB: position 1 is beyond the view, which has 1 GPU; positions are 0 to 0\n"},
       {{"--wait"}, "gpufence: --wait: this version has no such option; see gpufence run -h\n"},
       {{"--devices"}, "gpufence: --devices: needs a value; write --devices LIST\n"},
-      {{"-d", "a\nb"}, "gpufence: --devices a?b: 'a?b' is no GPU, range or condition; there are host GPUs 0 (T4, 0000:01:00.0), 1 (A100, 0000:25:00.0), 2 (H100, 0000:81:00.0), 3 (H100, 0000:c1:00.0)\n"},
+      {{"-d", "a\nb"},
+       "gpufence: --devices a?b: 'a?b' is no GPU, range or condition; there are host GPUs 0 (T4, "
+       "0000:01:00.0), 1 (A100, 0000:25:00.0), 2 (H100, 0000:81:00.0), 3 (H100, 0000:c1:00.0)\n"},
   };
   for (const Mistake& mistake : mistakes) {
     for (const bool dry : {false, true}) {
@@ -193,7 +239,9 @@ TEST(Run, AMissingProgramIs127) {
     words.insert(words.end(), {"--", "no-such-program"});
     const Ended ended = gpufence(words);
     EXPECT_EQ(ended.status, 127);
-    EXPECT_EQ(ended.err, "gpufence: no-such-program: there is no such program in PATH; look at its spelling and at PATH\n");
+    EXPECT_EQ(
+        ended.err,
+        "gpufence: no-such-program: there is no such program in PATH; look at its spelling and at PATH\n");
   }
 }
 
@@ -205,7 +253,10 @@ TEST(Run, WhatCannotBeExecutedIs126) {
   const std::string orphan = scratch.file("orphan", "#!/nonexistent/interpreter\n", 0755);
   const Ended ended = gpufence({"run", "-q", "--", orphan});
   EXPECT_EQ(ended.status, 126);
-  EXPECT_EQ(ended.err, "gpufence: " + orphan + ": its interpreter or loader doesn't exist; look at its first line, or run readelf -l on it\n");
+  EXPECT_EQ(
+      ended.err,
+      "gpufence: " + orphan +
+          ": its interpreter or loader doesn't exist; look at its first line, or run readelf -l on it\n");
   const std::string broken = scratch.file("broken", "\177ELF and no more", 0755);
   EXPECT_EQ(gpufence({"run", "-q", "--", broken}).status, 126);
   EXPECT_EQ(gpufence({"run", "-d", "0", "--", broken}).status, 126);
@@ -213,7 +264,8 @@ TEST(Run, WhatCannotBeExecutedIs126) {
 
 TEST(Run, AScriptWithoutAFirstLineIsTheShells) {
   const Scratch scratch;
-  const Ended ended = gpufence({"run", "-d", "2", "--", scratch.file("script", "echo $CUDA_VISIBLE_DEVICES $1\n", 0755), "one"});
+  const Ended ended = gpufence(
+      {"run", "-d", "2", "--", scratch.file("script", "echo $CUDA_VISIBLE_DEVICES $1\n", 0755), "one"});
   EXPECT_EQ(ended.out, "2 one\n");
   EXPECT_EQ(ended.err, "");
 }
@@ -224,7 +276,9 @@ TEST(Run, AStaticProgramIsRefusedUnderAViewOrCap) {
     const Ended bare = gpufence({"run", "--", path, "hello"});
     EXPECT_EQ(bare.status, 0);
     EXPECT_EQ(bare.out, "hello\n");
-    EXPECT_EQ(bare.err, "gpufence: " + path + ": runs unfenced: it is statically linked, so nothing can be preloaded into it; link it dynamically\n");
+    EXPECT_EQ(bare.err, "gpufence: " + path +
+                            ": runs unfenced: it is statically linked, so nothing can be preloaded into it; "
+                            "link it dynamically\n");
     EXPECT_EQ(gpufence({"run", "-q", "--", path, "hello"}).err, "");
     for (const bool dry : {false, true}) {
       std::vector<std::string> words{"run", "-m", "8GiB"};
@@ -233,7 +287,9 @@ TEST(Run, AStaticProgramIsRefusedUnderAViewOrCap) {
       const Ended capped = gpufence(words);
       EXPECT_EQ(capped.status, 126);
       EXPECT_EQ(capped.out, "");
-      EXPECT_EQ(capped.err, "gpufence: " + path + ": can't be fenced, which --gpu-mem needs: it is statically linked, so nothing can be preloaded into it; link it dynamically\n");
+      EXPECT_EQ(capped.err, "gpufence: " + path +
+                                ": can't be fenced, which --gpu-mem needs: it is statically linked, so "
+                                "nothing can be preloaded into it; link it dynamically\n");
     }
     EXPECT_EQ(gpufence({"run", "-d", "none", "--", path}).status, 126);
     EXPECT_EQ(gpufence({"run", "--", path}, {"GPUFENCE_GPU_MEM=8GiB"}).status, 126);
@@ -245,8 +301,10 @@ TEST(Run, ALauncherThatLeavesTheFenceIsRefusedUnderAViewOrCap) {
   const std::string docker = scratch.file("docker", "#!/bin/sh\necho docker $*\n", 0755);
   const Ended viewed = gpufence({"run", "-d", "0", "--", docker, "run", "x"});
   EXPECT_EQ(viewed.status, 126);
-  EXPECT_EQ(viewed.err, "gpufence: " + docker + ": can't be fenced, which --devices needs: it starts its program elsewhere, where the fence doesn't reach; "
-                        "start it inside: docker run --gpus all IMAGE gpufence run OPTIONS -- PROGRAM\n");
+  EXPECT_EQ(viewed.err, "gpufence: " + docker +
+                            ": can't be fenced, which --devices needs: it starts its program elsewhere, "
+                            "where the fence doesn't reach; "
+                            "start it inside: docker run --gpus all IMAGE gpufence run OPTIONS -- PROGRAM\n");
   const Ended bare = gpufence({"run", "--", docker, "ps"});
   EXPECT_EQ(bare.out, "docker ps\n");
 }
@@ -257,9 +315,12 @@ TEST(Run, ASetuidProgramIsRefusedUnderACapForAnUnprivilegedUser) {
   const Scratch scratch;
   ::chmod(scratch.path().c_str(), 0755);
   std::ifstream from(program("plain"), std::ios::binary);
-  const std::string path = scratch.file("setuid", std::string(std::istreambuf_iterator<char>(from), {}), 04755);
-  const std::vector<std::string> environment{"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" + in_tree("standin"), "ASAN_OPTIONS=detect_leaks=0"};
-  const std::vector<std::string> unprivileged{setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", in_tree("bin/gpufence"), "run"};
+  const std::string path =
+      scratch.file("setuid", std::string(std::istreambuf_iterator<char>(from), {}), 04755);
+  const std::vector<std::string> environment{"PATH=/usr/bin:/bin", "LD_LIBRARY_PATH=" + in_tree("standin"),
+                                             "ASAN_OPTIONS=detect_leaks=0"};
+  const std::vector<std::string> unprivileged{setpriv,          "--reuid=65534",         "--regid=65534",
+                                              "--clear-groups", in_tree("bin/gpufence"), "run"};
   const auto start = [&](std::vector<std::string> options) {
     std::vector<std::string> words = unprivileged;
     words.insert(words.end(), options.begin(), options.end());
@@ -268,10 +329,14 @@ TEST(Run, ASetuidProgramIsRefusedUnderACapForAnUnprivilegedUser) {
   };
   const Ended bare = start({});
   if (bare.out != "hello\n") GTEST_SKIP() << "the tree can't be reached by another user: " << bare.err;
-  EXPECT_EQ(bare.err, "gpufence: " + path + ": runs unfenced: it is setuid, so the loader drops LD_PRELOAD; start the program that uses the GPU in another way\n");
+  EXPECT_EQ(bare.err, "gpufence: " + path +
+                          ": runs unfenced: it is setuid, so the loader drops LD_PRELOAD; start the program "
+                          "that uses the GPU in another way\n");
   const Ended capped = start({"-m", "8GiB"});
   EXPECT_EQ(capped.status, 126);
-  EXPECT_EQ(capped.err, "gpufence: " + path + ": can't be fenced, which --gpu-mem needs: it is setuid, so the loader drops LD_PRELOAD; start the program that uses the GPU in another way\n");
+  EXPECT_EQ(capped.err, "gpufence: " + path +
+                            ": can't be fenced, which --gpu-mem needs: it is setuid, so the loader drops "
+                            "LD_PRELOAD; start the program that uses the GPU in another way\n");
   // For root it is a program like any other.
   EXPECT_EQ(gpufence({"run", "-m", "8GiB", "--", path, "hello"}).out, "hello\n");
 }
@@ -287,7 +352,9 @@ TEST(Run, WithoutADriverOnlyWhatNeedsAGpuIsRefused) {
   const std::vector<std::string> extra{"STANDIN_NVML=no-driver"};
   const Ended refused = gpufence({"run", "-d", "0", "--", program("plain")}, extra);
   EXPECT_EQ(refused.status, 125);
-  EXPECT_EQ(refused.err, "gpufence: --devices 0: NVIDIA's driver doesn't answer (NVML: Driver Not Loaded); look at nvidia-smi and the kernel's log\n");
+  EXPECT_EQ(refused.err,
+            "gpufence: --devices 0: NVIDIA's driver doesn't answer (NVML: Driver Not Loaded); look at "
+            "nvidia-smi and the kernel's log\n");
   EXPECT_EQ(get({"-d", "none"}, "GPUFENCE_VIEW", extra), "");
   EXPECT_EQ(get({"-m", "8GiB"}, "GPUFENCE_GPU_MEM", extra), "8GiB");
   EXPECT_EQ(get({}, "GPUFENCE_GPUS", extra), "(unset)");
@@ -299,48 +366,67 @@ TEST(Run, AnswersOfNvmlThatCannotBeAreOneLine) {
     const char* line;
   };
   const Fault faults[] = {
-      {"count-huge", "gpufence: --devices 0: NVML tells of 4000000000 GPUs, which can't be; look at nvidia-smi -L\n"},
-      {"count-fails", "gpufence: --devices 0: NVML doesn't tell how many GPUs there are (Unknown Error); look at nvidia-smi\n"},
-      {"uuid-with-comma", "gpufence: --devices 0: NVML gives GPU 0 the UUID 'GPU-1,2', which is none; look at nvidia-smi -L\n"},
-      {"uuid-twice", "gpufence: --devices 0: NVML gives two GPUs the UUID GPU-a0000000-0000-0000-0000-000000000000; look at nvidia-smi -L\n"},
+      {"count-huge",
+       "gpufence: --devices 0: NVML tells of 4000000000 GPUs, which can't be; look at nvidia-smi -L\n"},
+      {"count-fails",
+       "gpufence: --devices 0: NVML doesn't tell how many GPUs there are (Unknown Error); look at "
+       "nvidia-smi\n"},
+      {"uuid-with-comma",
+       "gpufence: --devices 0: NVML gives GPU 0 the UUID 'GPU-1,2', which is none; look at nvidia-smi -L\n"},
+      {"uuid-twice",
+       "gpufence: --devices 0: NVML gives two GPUs the UUID GPU-a0000000-0000-0000-0000-000000000000; look "
+       "at nvidia-smi -L\n"},
       {"no-gpu", "gpufence: --devices 0: host GPU 0 doesn't exist; this machine has no GPU\n"},
   };
   for (const Fault& fault : faults) {
-    const Ended ended = gpufence({"run", "-d", "0", "--", program("plain")}, {std::string("STANDIN_NVML=") + fault.name});
+    const Ended ended =
+        gpufence({"run", "-d", "0", "--", program("plain")}, {std::string("STANDIN_NVML=") + fault.name});
     EXPECT_EQ(ended.status, 125) << fault.name;
     EXPECT_EQ(ended.err, fault.line);
-    EXPECT_EQ(gpufence({"run", "--", program("plain"), "hello"}, {std::string("STANDIN_NVML=") + fault.name}).out, "hello\n");
+    EXPECT_EQ(
+        gpufence({"run", "--", program("plain"), "hello"}, {std::string("STANDIN_NVML=") + fault.name}).out,
+        "hello\n");
   }
-  EXPECT_EQ(gpufence({"run", "-d", "0", "--", program("plain")}, {"STANDIN_NVML=uuid-unterminated"}).status, 125);
+  EXPECT_EQ(gpufence({"run", "-d", "0", "--", program("plain")}, {"STANDIN_NVML=uuid-unterminated"}).status,
+            125);
   EXPECT_EQ(get({"-d", "-1"}, "CUDA_VISIBLE_DEVICES", {"STANDIN_NVML=lost"}), "0,2,3");
 }
 
 TEST(Run, ADryRunSaysWhatARunWouldDo) {
-  const Ended ended = gpufence({"run", "--dry-run", "-d", "2,0", "-m", "8G", "--name", "it's me", "--", program("plain"), "a b", "--exit", "3"});
+  const Ended ended = gpufence({"run", "--dry-run", "-d", "2,0", "-m", "8G", "--name", "it's me", "--",
+                                program("plain"), "a b", "--exit", "3"});
   EXPECT_EQ(ended.status, 0);
   EXPECT_EQ(ended.err, "");
   const std::string out = ended.out.substr(0, ended.out.find("  GPUFENCE_RUN="));
-  EXPECT_EQ(out,
-            "GPUs, --devices 2,0, numbering host:\n"
-            "  CUDA 0 = host GPU 2 (H100, 0000:81:00.0): cap 8 GiB of 80 GiB (--gpu-mem)\n"
-            "  CUDA 1 = host GPU 0 (T4, 0000:01:00.0): cap 8 GiB of 16 GiB (--gpu-mem)\n"
-            "A cap counts per process for now: each child process gets a cap of its own.\n"
-            "environment:\n"
-            "  LD_PRELOAD=" + kGate + "\n"
-            "  GPUFENCE_GPUS=" + kUuids + "\n"
-            "  GPUFENCE_VIEW=GPU-b2000000-0000-0000-0000-000000000000,GPU-a0000000-0000-0000-0000-000000000000\n"
-            "  GPUFENCE_NUMBERING=host\n"
-            "  CUDA_VISIBLE_DEVICES=2,0\n"
-            "  GPUFENCE_MASK=2,0\n"
-            "  CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
-            "  GPUFENCE_GPU_MEM=8GiB\n"
-            "  GPUFENCE_NAME='it'\\''s me'\n");
+  EXPECT_EQ(
+      out,
+      "GPUs, --devices 2,0, numbering host:\n"
+      "  CUDA 0 = host GPU 2 (H100, 0000:81:00.0): cap 8 GiB of 80 GiB (--gpu-mem)\n"
+      "  CUDA 1 = host GPU 0 (T4, 0000:01:00.0): cap 8 GiB of 16 GiB (--gpu-mem)\n"
+      "A cap counts per process for now: each child process gets a cap of its own.\n"
+      "environment:\n"
+      "  LD_PRELOAD=" +
+          kGate +
+          "\n"
+          "  GPUFENCE_GPUS=" +
+          kUuids +
+          "\n"
+          "  "
+          "GPUFENCE_VIEW=GPU-b2000000-0000-0000-0000-000000000000,GPU-a0000000-0000-0000-0000-000000000000\n"
+          "  GPUFENCE_NUMBERING=host\n"
+          "  CUDA_VISIBLE_DEVICES=2,0\n"
+          "  GPUFENCE_MASK=2,0\n"
+          "  CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
+          "  GPUFENCE_GPU_MEM=8GiB\n"
+          "  GPUFENCE_NAME='it'\\''s me'\n");
   EXPECT_EQ(ended.out.substr(ended.out.find("exec: ")), "exec: " + program("plain") + " 'a b' --exit 3\n");
 }
 
 TEST(Run, ADryRunSaysWhatWasInherited) {
-  const std::string mask = gpufence({"run", "--dry-run", "--", program("plain")}, {"CUDA_VISIBLE_DEVICES=0"}).out;
-  EXPECT_EQ(mask.substr(0, mask.find("environment")), "GPUs, inherited CUDA_VISIBLE_DEVICES=0:\n  CUDA 0 = host GPU 2 (H100, 0000:81:00.0): no cap\n");
+  const std::string mask =
+      gpufence({"run", "--dry-run", "--", program("plain")}, {"CUDA_VISIBLE_DEVICES=0"}).out;
+  EXPECT_EQ(mask.substr(0, mask.find("environment")),
+            "GPUs, inherited CUDA_VISIBLE_DEVICES=0:\n  CUDA 0 = host GPU 2 (H100, 0000:81:00.0): no cap\n");
   const std::string all = gpufence({"run", "--dry-run", "-m", "0=50%", "--", program("plain")}).out;
   EXPECT_EQ(all.substr(0, all.find("A cap")),
             "GPUs, every GPU, CUDA_DEVICE_ORDER=FASTEST_FIRST:\n"
@@ -348,7 +434,8 @@ TEST(Run, ADryRunSaysWhatWasInherited) {
             "  CUDA 1 = host GPU 3 (H100, 0000:c1:00.0): no cap\n"
             "  CUDA 2 = host GPU 1 (A100, 0000:25:00.0): no cap\n"
             "  CUDA 3 = host GPU 0 (T4, 0000:01:00.0): no cap\n");
-  const std::string none = gpufence({"run", "--dry-run", "-d", "none", "--", program("plain")}, {"STANDIN_NVML=no-driver"}).out;
+  const std::string none =
+      gpufence({"run", "--dry-run", "-d", "none", "--", program("plain")}, {"STANDIN_NVML=no-driver"}).out;
   EXPECT_EQ(none.substr(0, none.find("environment")), "GPUs: none (--devices none)\n");
 }
 
@@ -360,7 +447,8 @@ TEST(Command, AloneItPrintsThreeExamples) {
 }
 
 TEST(Command, ItsVersionNamesLibraryAndCudaRange) {
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"-V"}, {"--version"}, {"run", "-V"}}) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-V"}, {"--version"}, {"run", "-V"}}) {
     const Ended ended = gpufence(words);
     EXPECT_EQ(ended.status, 0);
     EXPECT_EQ(ended.out.substr(0, 9), "gpufence ");
@@ -378,7 +466,11 @@ TEST(Command, AnUnknownSubcommandIs2) {
 }
 
 TEST(Command, HelpGoesToStdout) {
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"-h"}, {"--help-all"}, {"run", "-h"}, {"run", "--help-all"}, {"devices", "-h"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"-h"},
+                                                {"--help-all"},
+                                                {"run", "-h"},
+                                                {"run", "--help-all"},
+                                                {"devices", "-h"}}) {
     const Ended ended = gpufence(words);
     EXPECT_EQ(ended.status, 0);
     EXPECT_EQ(ended.err, "");

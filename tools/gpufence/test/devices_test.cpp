@@ -17,11 +17,16 @@ TEST(Devices, AreListedWithBothOrders) {
   EXPECT_EQ(ended.status, 0);
   EXPECT_EQ(ended.err, "");
   EXPECT_EQ(ended.out,
-            "host  CUDA by PCI  CUDA by speed  name                   cc   memory used      busy  PCI id        UUID\n"
-            "0     0            3              Tesla T4               7.5  1 GiB of 16 GiB  37 %  0000:01:00.0  GPU-a0000000-0000-0000-0000-000000000000\n"
-            "1     1            2              NVIDIA A100-SXM4-40GB  8.0  1 GiB of 40 GiB  37 %  0000:25:00.0  GPU-a1000000-0000-0000-0000-000000000000\n"
-            "2     2            0              NVIDIA H100 80GB HBM3  9.0  1 GiB of 80 GiB  37 %  0000:81:00.0  GPU-b2000000-0000-0000-0000-000000000000\n"
-            "3     3            1              NVIDIA H100 80GB HBM3  9.0  1 GiB of 80 GiB  37 %  0000:c1:00.0  GPU-b3000000-0000-0000-0000-000000000000\n"
+            "host  CUDA by PCI  CUDA by speed  name                   cc   memory used      busy  PCI id     "
+            "   UUID\n"
+            "0     0            3              Tesla T4               7.5  1 GiB of 16 GiB  37 %  "
+            "0000:01:00.0  GPU-a0000000-0000-0000-0000-000000000000\n"
+            "1     1            2              NVIDIA A100-SXM4-40GB  8.0  1 GiB of 40 GiB  37 %  "
+            "0000:25:00.0  GPU-a1000000-0000-0000-0000-000000000000\n"
+            "2     2            0              NVIDIA H100 80GB HBM3  9.0  1 GiB of 80 GiB  37 %  "
+            "0000:81:00.0  GPU-b2000000-0000-0000-0000-000000000000\n"
+            "3     3            1              NVIDIA H100 80GB HBM3  9.0  1 GiB of 80 GiB  37 %  "
+            "0000:c1:00.0  GPU-b3000000-0000-0000-0000-000000000000\n"
             "to paste: --devices 0,1,2,3   (nobody is on 0,1,2,3)\n");
 }
 
@@ -68,15 +73,19 @@ TEST(Devices, JsonHasStableKeys) {
 
 TEST(Devices, HoldersStandBelowTheirGpu) {
   const Ended ended = gpufence({"devices"}, {"STANDIN_HOLDER=" + std::to_string(::getpid())});
-  EXPECT_NE(ended.out.find("\n      pid " + std::to_string(::getpid()) + " \""), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("\n      pid " + std::to_string(::getpid()) + " \""), std::string::npos)
+      << ended.out;
   EXPECT_NE(ended.out.find(" holds 1 GiB since 2"), std::string::npos) << ended.out;
   EXPECT_NE(ended.out.find("\n      pid 4194304\n"), std::string::npos) << ended.out;
-  EXPECT_NE(ended.out.find("to paste: --devices 0,1,2,3   (nobody is on 0,1,3)\n"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("to paste: --devices 0,1,2,3   (nobody is on 0,1,3)\n"), std::string::npos)
+      << ended.out;
 }
 
 TEST(Devices, ALostGpuDoesNotHideTheOthers) {
   const Ended ended = gpufence({"devices"}, {"STANDIN_NVML=lost"});
-  EXPECT_NE(ended.out.find("\n1     –            –              doesn't answer (GPU is lost)"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("\n1     –            –              doesn't answer (GPU is lost)"),
+            std::string::npos)
+      << ended.out;
   EXPECT_NE(ended.out.find("to paste: --devices 0,2,3 "), std::string::npos) << ended.out;
   const auto json = nlohmann::json::parse(gpufence({"devices", "--json"}, {"STANDIN_NVML=lost"}).out);
   EXPECT_TRUE(json.at("gpus").at(1).at("uuid").is_null());
@@ -87,7 +96,9 @@ TEST(Devices, WithoutADriverItIs1InOneLine) {
   const Ended ended = gpufence({"devices"}, {"STANDIN_NVML=no-driver"});
   EXPECT_EQ(ended.status, 1);
   EXPECT_EQ(ended.out, "");
-  EXPECT_EQ(ended.err, "gpufence: devices: NVIDIA's driver doesn't answer (NVML: Driver Not Loaded); look at nvidia-smi and the kernel's log\n");
+  EXPECT_EQ(ended.err,
+            "gpufence: devices: NVIDIA's driver doesn't answer (NVML: Driver Not Loaded); look at nvidia-smi "
+            "and the kernel's log\n");
 }
 
 TEST(Devices, UsageErrorsAre2) {

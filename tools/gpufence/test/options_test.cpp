@@ -34,13 +34,15 @@ TEST(RunOptions, EndAtTwoDashes) {
 }
 
 TEST(RunOptions, AValueIsAttachedOrTheNextWord) {
-  for (const Words& words : {Words{"-d", "2,0", "p"}, Words{"-d2,0", "p"}, Words{"-d=2,0", "p"}, Words{"--devices", "2,0", "p"},
-                             Words{"--devices=2,0", "p"}, Words{"-qd", "2,0", "p"}})
+  for (const Words& words :
+       {Words{"-d", "2,0", "p"}, Words{"-d2,0", "p"}, Words{"-d=2,0", "p"}, Words{"--devices", "2,0", "p"},
+        Words{"--devices=2,0", "p"}, Words{"-qd", "2,0", "p"}})
     EXPECT_EQ(read(words).devices, "2,0") << words.front();
 }
 
 TEST(RunOptions, AListMayBeginWithAMinus) {
-  for (const Words& words : {Words{"--devices=-3", "p"}, Words{"-d=-3", "p"}, Words{"-d", "-3", "p"}, Words{"--devices", "-3", "p"}, Words{"-d-3", "p"}})
+  for (const Words& words : {Words{"--devices=-3", "p"}, Words{"-d=-3", "p"}, Words{"-d", "-3", "p"},
+                             Words{"--devices", "-3", "p"}, Words{"-d-3", "p"}})
     EXPECT_EQ(read(words).devices, "-3") << words.front();
 }
 
@@ -72,7 +74,8 @@ TEST(RunOptions, EnvMayBeRepeated) {
 
 TEST(RunOptions, AProgramIsNeeded) {
   EXPECT_EQ(error({}), "run: no program is named; write gpufence run [OPTIONS] -- PROGRAM [ARG…]");
-  EXPECT_EQ(error({"-d", "0", "--"}), "run: no program is named; write gpufence run [OPTIONS] -- PROGRAM [ARG…]");
+  EXPECT_EQ(error({"-d", "0", "--"}),
+            "run: no program is named; write gpufence run [OPTIONS] -- PROGRAM [ARG…]");
   EXPECT_TRUE(read({"-h"}).help);
 }
 
@@ -85,9 +88,10 @@ TEST(RunOptions, TheLastOfQuietAndVerboseCounts) {
 
 TEST(RunOptions, HelpNamesEveryOption) {
   const std::string help = run_help();
-  for (const char* option : {"-d, --devices LIST", "--numbering HOW", "--order HOW", "--ignore-mask", "-m, --gpu-mem CAP",
-                             "--gpu-mem-per-process CAP", "--report-file FILE", "-q, --quiet", "-v, --verbose", "--dry-run",
-                             "--sim SPEC", "--name LABEL", "--env K=V", "-h, --help", "--help-all", "-V, --version"})
+  for (const char* option :
+       {"-d, --devices LIST", "--numbering HOW", "--order HOW", "--ignore-mask", "-m, --gpu-mem CAP",
+        "--gpu-mem-per-process CAP", "--report-file FILE", "-q, --quiet", "-v, --verbose", "--dry-run",
+        "--sim SPEC", "--name LABEL", "--env K=V", "-h, --help", "--help-all", "-V, --version"})
     EXPECT_NE(help.find(option), std::string::npos) << option;
 }
 

@@ -14,22 +14,32 @@ constexpr std::uint64_t kGiB = 1073741824;
 
 HostGpu card(int index, const char* uuid, const char* pci, const char* name, std::uint64_t memory) {
   HostGpu gpu;
-  gpu.gpu = {.host_index = index, .uuid = uuid, .pci = pci, .name = name, .memory = memory, .cc_major = 9, .cc_minor = 0, .numa = 0};
+  gpu.gpu = {.host_index = index,
+             .uuid = uuid,
+             .pci = pci,
+             .name = name,
+             .memory = memory,
+             .cc_major = 9,
+             .cc_minor = 0,
+             .numa = 0};
   return gpu;
 }
 
 // Identical cards: the order never matters.
 Host four_alike() {
   Host host;
-  host.gpus = {card(0, "GPU-a0", "0000:01:00.0", "H100", 80 * kGiB), card(1, "GPU-a1", "0000:25:00.0", "H100", 80 * kGiB),
-               card(2, "GPU-b2", "0000:81:00.0", "H100", 80 * kGiB), card(3, "GPU-b3", "0000:c1:00.0", "H100", 80 * kGiB)};
+  host.gpus = {card(0, "GPU-a0", "0000:01:00.0", "H100", 80 * kGiB),
+               card(1, "GPU-a1", "0000:25:00.0", "H100", 80 * kGiB),
+               card(2, "GPU-b2", "0000:81:00.0", "H100", 80 * kGiB),
+               card(3, "GPU-b3", "0000:c1:00.0", "H100", 80 * kGiB)};
   return host;
 }
 
 // The third card is the fastest: CUDA's default order is 2, 0, 1.
 Host mixed() {
   Host host;
-  host.gpus = {card(0, "GPU-a0", "0000:01:00.0", "A100", 40 * kGiB), card(1, "GPU-a1", "0000:25:00.0", "T4", 16 * kGiB),
+  host.gpus = {card(0, "GPU-a0", "0000:01:00.0", "A100", 40 * kGiB),
+               card(1, "GPU-a1", "0000:25:00.0", "T4", 16 * kGiB),
                card(2, "GPU-b2", "0000:81:00.0", "H100", 80 * kGiB)};
   return host;
 }
@@ -104,9 +114,14 @@ TEST(Plan, InViewNumberingTheMaskCountsUp) {
 }
 
 TEST(Plan, NoneIsAnEmptyViewAlsoWithoutADriver) {
-  const Settings expected{{"GPUFENCE_VIEW", ""}, {"GPUFENCE_NUMBERING", "host"}, {"CUDA_VISIBLE_DEVICES", ""}, {"GPUFENCE_MASK", ""}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}};
+  const Settings expected{{"GPUFENCE_VIEW", ""},
+                          {"GPUFENCE_NUMBERING", "host"},
+                          {"CUDA_VISIBLE_DEVICES", ""},
+                          {"GPUFENCE_MASK", ""},
+                          {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}};
   const AskOrder never = [](Order) { return tl::unexpected(std::string("asked")); };
-  const tl::expected<Host, NoHost> no_driver = tl::unexpected(NoHost{NoHost::Kind::no_driver, "no driver", "install it"});
+  const tl::expected<Host, NoHost> no_driver =
+      tl::unexpected(NoHost{NoHost::Kind::no_driver, "no driver", "install it"});
   const auto plan = make_plan(devices(" none "), Environment(), no_driver, never);
   ASSERT_TRUE(plan);
   Settings settings;
@@ -139,26 +154,34 @@ TEST(Plan, ACapLeavesMaskAndOrderAlone) {
 }
 
 TEST(Plan, CapsSaidWrongAreErrorsThatNameTheOption) {
-  EXPECT_EQ(Case{}.error(memory("lots")), "--gpu-mem lots: is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
+  EXPECT_EQ(Case{}.error(memory("lots")),
+            "--gpu-mem lots: is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
   EXPECT_EQ(Case{}.error(memory("8")), "--gpu-mem 8: has no unit; write 8GiB if that is meant");
-  EXPECT_EQ(Case{}.error(memory("")), "--gpu-mem: is empty; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
-  EXPECT_EQ(Case{}.error(memory("0=8GiB,1=x")), "--gpu-mem 0=8GiB,1=x: 'x' is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
-  EXPECT_EQ((Case{.environment = {"GPUFENCE_GPU_MEM=8"}}.error({})), "GPUFENCE_GPU_MEM 8: has no unit; write 8GiB if that is meant");
+  EXPECT_EQ(Case{}.error(memory("")),
+            "--gpu-mem: is empty; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
+  EXPECT_EQ(Case{}.error(memory("0=8GiB,1=x")),
+            "--gpu-mem 0=8GiB,1=x: 'x' is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
+  EXPECT_EQ((Case{.environment = {"GPUFENCE_GPU_MEM=8"}}.error({})),
+            "GPUFENCE_GPU_MEM 8: has no unit; write 8GiB if that is meant");
 }
 
 TEST(Plan, APositionBeyondTheViewIsAnError) {
   RunOptions options = devices("2,0");
   options.gpu_mem = "0=8GiB,2=4GiB";
-  EXPECT_EQ(Case{}.error(options), "--gpu-mem 0=8GiB,2=4GiB: position 2 is beyond the view, which has 2 GPUs; positions are 0 to 1");
-  EXPECT_EQ(Case{}.error(memory("4=8GiB")), "--gpu-mem 4=8GiB: position 4 is beyond the view, which has 4 GPUs; positions are 0 to 3");
+  EXPECT_EQ(Case{}.error(options),
+            "--gpu-mem 0=8GiB,2=4GiB: position 2 is beyond the view, which has 2 GPUs; positions are 0 to 1");
+  EXPECT_EQ(Case{}.error(memory("4=8GiB")),
+            "--gpu-mem 4=8GiB: position 4 is beyond the view, which has 4 GPUs; positions are 0 to 3");
   EXPECT_EQ((Case{.environment = {"CUDA_VISIBLE_DEVICES=3"}}.error(memory("1=8GiB"))),
             "--gpu-mem 1=8GiB: position 1 is beyond the view, which has 1 GPU; positions are 0 to 0");
   options.devices = "none";
-  EXPECT_EQ(Case{}.error(options), "--gpu-mem 0=8GiB,2=4GiB: position 2 is beyond the view, which has 0 GPUs; leave the cap out");
+  EXPECT_EQ(Case{}.error(options),
+            "--gpu-mem 0=8GiB,2=4GiB: position 2 is beyond the view, which has 0 GPUs; leave the cap out");
 }
 
 TEST(Plan, OptionsBeatTheEnvironment) {
-  const Case from_environment{.environment = {"GPUFENCE_DEVICES=1", "GPUFENCE_GPU_MEM=4GiB", "GPUFENCE_NUMBERING=view"}};
+  const Case from_environment{
+      .environment = {"GPUFENCE_DEVICES=1", "GPUFENCE_GPU_MEM=4GiB", "GPUFENCE_NUMBERING=view"}};
   const Settings settings = Case(from_environment).settings({});
   EXPECT_EQ(settings.at("GPUFENCE_VIEW"), "GPU-a1");
   EXPECT_EQ(settings.at("CUDA_VISIBLE_DEVICES"), "0");
@@ -169,7 +192,9 @@ TEST(Plan, OptionsBeatTheEnvironment) {
   const Settings others = Case(from_environment).settings(options);
   EXPECT_EQ(others.at("CUDA_VISIBLE_DEVICES"), "2");
   EXPECT_EQ(others.at("GPUFENCE_GPU_MEM"), "8GiB");
-  EXPECT_EQ((Case{.environment = {"GPUFENCE_GPU_MEM=4GiB"}}.settings(memory("unlimited")).at("GPUFENCE_GPU_MEM")), "(unset)");
+  EXPECT_EQ(
+      (Case{.environment = {"GPUFENCE_GPU_MEM=4GiB"}}.settings(memory("unlimited")).at("GPUFENCE_GPU_MEM")),
+      "(unset)");
   EXPECT_EQ((Case{.environment = {"GPUFENCE=off"}}.settings(memory("8GiB")).at("GPUFENCE")), "(unset)");
   EXPECT_EQ((Case{.environment = {"GPUFENCE=off"}}.settings({}).count("GPUFENCE")), 0u);
 }
@@ -179,12 +204,14 @@ TEST(Plan, AnInheritedMaskIsACeiling) {
   EXPECT_EQ(inherited.settings(devices("2")).at("GPUFENCE_VIEW"), "GPU-b2");
   EXPECT_EQ(inherited.settings(devices("all")).at("CUDA_VISIBLE_DEVICES"), "1,2");
   EXPECT_EQ(inherited.error(devices("0")),
-            "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=1,2, which was inherited; choose among host GPUs 1,2, "
+            "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=1,2, which was inherited; choose among "
+            "host GPUs 1,2, "
             "or leave it with --ignore-mask");
   RunOptions options = devices("0");
   options.ignore_mask = true;
   EXPECT_EQ(inherited.settings(options).at("GPUFENCE_VIEW"), "GPU-a0");
-  EXPECT_EQ((Case{.environment = {"CUDA_VISIBLE_DEVICES=GPU-b"}}.error(devices("0")).substr(0, 62)), "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=GPU-b,");
+  EXPECT_EQ((Case{.environment = {"CUDA_VISIBLE_DEVICES=GPU-b"}}.error(devices("0")).substr(0, 62)),
+            "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=GPU-b,");
 }
 
 TEST(Plan, AMaskThatEndsEarlySaysSo) {
@@ -192,7 +219,9 @@ TEST(Plan, AMaskThatEndsEarlySaysSo) {
   ASSERT_TRUE(plan);
   EXPECT_EQ(plan->view, (std::vector<std::size_t>{1}));
   ASSERT_EQ(plan->warnings.size(), 1u);
-  EXPECT_EQ(plan->warnings[0].text(), "CUDA_VISIBLE_DEVICES=1,9,2: '9' is past the last GPU, 3, so CUDA reads no further; correct it where it is set");
+  EXPECT_EQ(plan->warnings[0].text(),
+            "CUDA_VISIBLE_DEVICES=1,9,2: '9' is past the last GPU, 3, so CUDA reads no further; correct it "
+            "where it is set");
   EXPECT_TRUE((Case{.environment = {"CUDA_VISIBLE_DEVICES=1,2"}}.plan(devices("all"))->warnings.empty()));
 }
 
@@ -248,13 +277,15 @@ TEST(Plan, AGpuThatDoesNotAnswerCanBeLeftOut) {
   lost.host.gpus[1] = HostGpu{};
   lost.host.gpus[1].gpu.host_index = 1;
   lost.host.gpus[1].unreadable = "GPU is lost";
-  EXPECT_EQ(lost.error(devices("all")), "--devices all: host GPU 1 doesn't answer (GPU is lost); leave it out: all,-1");
+  EXPECT_EQ(lost.error(devices("all")),
+            "--devices all: host GPU 1 doesn't answer (GPU is lost); leave it out: all,-1");
   EXPECT_EQ(lost.settings(devices("-1")).at("CUDA_VISIBLE_DEVICES"), "0,2,3");
   EXPECT_EQ(lost.settings({}).at("GPUFENCE_GPUS"), "GPU-a0,,GPU-b2,GPU-b3");
 }
 
-const Variables kOuter{"GPUFENCE_RUN=20300101-000000-1", "GPUFENCE_VIEW=GPU-b2,GPU-a0", "GPUFENCE_NUMBERING=host",
-                       "CUDA_VISIBLE_DEVICES=2,0",       "GPUFENCE_MASK=2,0",           "CUDA_DEVICE_ORDER=PCI_BUS_ID"};
+const Variables kOuter{
+    "GPUFENCE_RUN=20300101-000000-1", "GPUFENCE_VIEW=GPU-b2,GPU-a0", "GPUFENCE_NUMBERING=host",
+    "CUDA_VISIBLE_DEVICES=2,0",       "GPUFENCE_MASK=2,0",           "CUDA_DEVICE_ORDER=PCI_BUS_ID"};
 
 Variables outer(const Variables& more) {
   Variables all = kOuter;
@@ -265,16 +296,19 @@ Variables outer(const Variables& more) {
 TEST(Plan, ARunInsideARunStaysInItsView) {
   EXPECT_EQ((Case{.environment = kOuter}.settings(devices("0")).at("GPUFENCE_VIEW")), "GPU-a0");
   EXPECT_EQ((Case{.environment = kOuter}.error(devices("1"))),
-            "--devices 1: host GPU 1 is outside CUDA_VISIBLE_DEVICES=2,0, which was inherited; choose among host GPUs 2,0");
+            "--devices 1: host GPU 1 is outside CUDA_VISIBLE_DEVICES=2,0, which was inherited; choose among "
+            "host GPUs 2,0");
   RunOptions options = devices("1");
   options.ignore_mask = true;
   EXPECT_EQ((Case{.environment = kOuter}.error(options)),
-            "--devices 1: host GPU 1 is outside the outer run's view, host GPUs 2,0, which was inherited; choose among host GPUs 2,0");
+            "--devices 1: host GPU 1 is outside the outer run's view, host GPUs 2,0, which was inherited; "
+            "choose among host GPUs 2,0");
   EXPECT_EQ((Case{.environment = kOuter}.plan({})->needs_fence), "GPUFENCE_VIEW");
 }
 
 TEST(Plan, InsideAViewNumberingNumbersArePositions) {
-  Case inner{.environment = {"GPUFENCE_RUN=1", "GPUFENCE_VIEW=GPU-b2,GPU-a0", "GPUFENCE_NUMBERING=view", "CUDA_VISIBLE_DEVICES=0,1", "GPUFENCE_MASK=0,1"}};
+  Case inner{.environment = {"GPUFENCE_RUN=1", "GPUFENCE_VIEW=GPU-b2,GPU-a0", "GPUFENCE_NUMBERING=view",
+                             "CUDA_VISIBLE_DEVICES=0,1", "GPUFENCE_MASK=0,1"}};
   const Settings settings = inner.settings(devices("0"));
   EXPECT_EQ(settings.at("GPUFENCE_VIEW"), "GPU-b2");
   EXPECT_EQ(settings.at("CUDA_VISIBLE_DEVICES"), "0");
@@ -294,10 +328,19 @@ TEST(Plan, AMaskThatTheOuterProgramWroteIsReadWithinTheView) {
 }
 
 TEST(Plan, OfTwoRunsTheTighterCapRules) {
-  EXPECT_EQ((Case{.environment = outer({"GPUFENCE_GPU_MEM=4GiB"})}.plan(memory("8GiB"))->run_cap.rules.at(0).bytes), 4 * kGiB);
-  EXPECT_EQ((Case{.environment = outer({"GPUFENCE_GPU_MEM=8GiB"})}.settings(memory("4GiB")).at("GPUFENCE_GPU_MEM")), "4GiB");
-  EXPECT_EQ((Case{.environment = outer({"GPUFENCE_GPU_MEM=8GiB"})}.settings(memory("50%")).at("GPUFENCE_GPU_MEM")), "8GiB&50%");
-  EXPECT_EQ((Case{.environment = outer({"GPUFENCE_GPU_MEM=8GiB"})}.settings(memory("unlimited")).count("GPUFENCE_GPU_MEM")), 0u);
+  EXPECT_EQ(
+      (Case{.environment = outer({"GPUFENCE_GPU_MEM=4GiB"})}.plan(memory("8GiB"))->run_cap.rules.at(0).bytes),
+      4 * kGiB);
+  EXPECT_EQ(
+      (Case{.environment = outer({"GPUFENCE_GPU_MEM=8GiB"})}.settings(memory("4GiB")).at("GPUFENCE_GPU_MEM")),
+      "4GiB");
+  EXPECT_EQ(
+      (Case{.environment = outer({"GPUFENCE_GPU_MEM=8GiB"})}.settings(memory("50%")).at("GPUFENCE_GPU_MEM")),
+      "8GiB&50%");
+  EXPECT_EQ((Case{.environment = outer({"GPUFENCE_GPU_MEM=8GiB"})}
+                 .settings(memory("unlimited"))
+                 .count("GPUFENCE_GPU_MEM")),
+            0u);
 }
 
 TEST(Plan, AnInheritedCapStaysWithItsGpu) {
@@ -323,7 +366,8 @@ TEST(Plan, TellsWhatDecidesACap) {
 
 TEST(Plan, AnOuterViewOfAnotherMachineIsAnError) {
   EXPECT_EQ((Case{.environment = {"GPUFENCE_VIEW=GPU-zz"}}.error(devices("0"))),
-            "GPUFENCE_VIEW: 'GPU-zz', inherited from an outer run, is no GPU of this machine; start it outside of that run, or "
+            "GPUFENCE_VIEW: 'GPU-zz', inherited from an outer run, is no GPU of this machine; start it "
+            "outside of that run, or "
             "unset GPUFENCE_VIEW and GPUFENCE_MASK");
 }
 

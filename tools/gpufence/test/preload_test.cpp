@@ -10,19 +10,25 @@ constexpr const char* kGate = "/opt/gpufence/lib/libgpufence.so";
 
 TEST(Preload, TheGateStandsBeforeWhatTheUserHad) {
   EXPECT_EQ(preload_value(kGate, "", ""), "/opt/gpufence/lib/libgpufence.so");
-  EXPECT_EQ(preload_value(kGate, "", "/lib/libjemalloc.so.2"), "/opt/gpufence/lib/libgpufence.so:/lib/libjemalloc.so.2");
+  EXPECT_EQ(preload_value(kGate, "", "/lib/libjemalloc.so.2"),
+            "/opt/gpufence/lib/libgpufence.so:/lib/libjemalloc.so.2");
   EXPECT_EQ(preload_value(kGate, "", "a.so b.so:c.so"), "/opt/gpufence/lib/libgpufence.so:a.so:b.so:c.so");
 }
 
 TEST(Preload, TheGateStandsThereOnce) {
-  EXPECT_EQ(preload_value(kGate, "", "/opt/gpufence/lib/libgpufence.so:x.so"), "/opt/gpufence/lib/libgpufence.so:x.so");
-  EXPECT_EQ(preload_value(kGate, "", "x.so:/elsewhere/libgpufence.so:"), "/opt/gpufence/lib/libgpufence.so:x.so");
+  EXPECT_EQ(preload_value(kGate, "", "/opt/gpufence/lib/libgpufence.so:x.so"),
+            "/opt/gpufence/lib/libgpufence.so:x.so");
+  EXPECT_EQ(preload_value(kGate, "", "x.so:/elsewhere/libgpufence.so:"),
+            "/opt/gpufence/lib/libgpufence.so:x.so");
 }
 
 TEST(Preload, ASanitizersRuntimeStandsBeforeTheGate) {
-  EXPECT_EQ(preload_value(kGate, "libasan.so.8", "x.so"), "libasan.so.8:/opt/gpufence/lib/libgpufence.so:x.so");
-  EXPECT_EQ(preload_value(kGate, "libasan.so.8", "x.so:/usr/lib/libasan.so.8"), "/usr/lib/libasan.so.8:/opt/gpufence/lib/libgpufence.so:x.so");
-  EXPECT_EQ(preload_value(kGate, "", "/usr/lib/libtsan.so.2:x.so"), "/usr/lib/libtsan.so.2:/opt/gpufence/lib/libgpufence.so:x.so");
+  EXPECT_EQ(preload_value(kGate, "libasan.so.8", "x.so"),
+            "libasan.so.8:/opt/gpufence/lib/libgpufence.so:x.so");
+  EXPECT_EQ(preload_value(kGate, "libasan.so.8", "x.so:/usr/lib/libasan.so.8"),
+            "/usr/lib/libasan.so.8:/opt/gpufence/lib/libgpufence.so:x.so");
+  EXPECT_EQ(preload_value(kGate, "", "/usr/lib/libtsan.so.2:x.so"),
+            "/usr/lib/libtsan.so.2:/opt/gpufence/lib/libgpufence.so:x.so");
 }
 
 }  // namespace

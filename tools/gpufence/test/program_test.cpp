@@ -1,4 +1,5 @@
-// Which programs can be fenced, found and looked into without running them; and that no file can harm the looking.
+// Which programs can be fenced, found and looked into without running them; and that no file can harm the
+// looking.
 #include "tools/gpufence/program.h"
 
 #include <fcntl.h>
@@ -25,13 +26,15 @@ std::string content_of(const std::string& path) {
 }
 
 // Why it can't be fenced; "" if it can.
-std::string why(const std::string& path, const std::vector<std::string>& environment = {"PATH=/usr/bin:/bin"}) {
+std::string why(const std::string& path,
+                const std::vector<std::string>& environment = {"PATH=/usr/bin:/bin"}) {
   const auto program = find_program({path}, Environment(environment), "");
   if (!program) return program.error().error.text();
   return program->unfenceable ? program->unfenceable->why : "";
 }
 
-std::string refusal(const std::string& name, const std::vector<std::string>& environment = {"PATH=/usr/bin:/bin"}) {
+std::string refusal(const std::string& name,
+                    const std::vector<std::string>& environment = {"PATH=/usr/bin:/bin"}) {
   const auto program = find_program({name}, Environment(environment), "");
   return program ? "none" : std::to_string(program.error().status) + ' ' + program.error().error.text();
 }
@@ -48,9 +51,12 @@ TEST(Program, IsFoundInPathAsExecvpFindsIt) {
 }
 
 TEST(Program, WhatIsMissingIs127) {
-  EXPECT_EQ(refusal("no-such-program"), "127 no-such-program: there is no such program in PATH; look at its spelling and at PATH");
-  EXPECT_EQ(refusal("/nonexistent/program"), "127 /nonexistent/program: there is no such program; look at its spelling");
-  EXPECT_EQ(refusal("/bin/sh/program"), "127 /bin/sh/program: there is no such program; look at its spelling");
+  EXPECT_EQ(refusal("no-such-program"),
+            "127 no-such-program: there is no such program in PATH; look at its spelling and at PATH");
+  EXPECT_EQ(refusal("/nonexistent/program"),
+            "127 /nonexistent/program: there is no such program; look at its spelling");
+  EXPECT_EQ(refusal("/bin/sh/program"),
+            "127 /bin/sh/program: there is no such program; look at its spelling");
   EXPECT_EQ(refusal(""), "127 '': there is no such program; name one");
 }
 
@@ -58,7 +64,8 @@ TEST(Program, WhatCannotBeExecutedIs126) {
   const Scratch scratch;
   const std::string plain = scratch.file("plain", "text", 0644);
   EXPECT_EQ(refusal(plain), "126 " + plain + ": is not executable; chmod +x, or name its interpreter first");
-  EXPECT_EQ(refusal("plain", {"PATH=" + scratch.path()}), "126 " + plain + ": is not executable; chmod +x, or name its interpreter first");
+  EXPECT_EQ(refusal("plain", {"PATH=" + scratch.path()}),
+            "126 " + plain + ": is not executable; chmod +x, or name its interpreter first");
   EXPECT_EQ(refusal(scratch.path()), "126 " + scratch.path() + ": is a directory; name a program in it");
   EXPECT_EQ(refusal("/dev/null"), "126 /dev/null: is no ordinary file; name a program");
 }
@@ -71,7 +78,8 @@ TEST(Program, ADynamicProgramCanBeFenced) {
 
 TEST(Program, AStaticOneCannot) {
   EXPECT_EQ(why(in_tree("programs/static")), "it is statically linked, so nothing can be preloaded into it");
-  EXPECT_EQ(why(in_tree("programs/static_pie")), "it is statically linked, so nothing can be preloaded into it");
+  EXPECT_EQ(why(in_tree("programs/static_pie")),
+            "it is statically linked, so nothing can be preloaded into it");
 }
 
 TEST(Program, TheLoaderItselfCan) {
@@ -87,37 +95,44 @@ TEST(Program, AScriptIsAsGoodAsItsInterpreter) {
             in_tree("programs/static") + " is statically linked, so nothing can be preloaded into it");
   EXPECT_EQ(why(scratch.file("c", "echo no first line\n", 0755)), "");
   EXPECT_EQ(why(scratch.file("d", "", 0755)), "");
-  EXPECT_EQ(why(scratch.file("e", "#!/nonexistent/interpreter\n", 0755)), "it can't be read (No such file or directory), so whether a preload holds is unknown");
-  EXPECT_EQ(why(scratch.file("f", "#!\n", 0755)), "it can't be read (No such file or directory), so whether a preload holds is unknown");
+  EXPECT_EQ(why(scratch.file("e", "#!/nonexistent/interpreter\n", 0755)),
+            "it can't be read (No such file or directory), so whether a preload holds is unknown");
+  EXPECT_EQ(why(scratch.file("f", "#!\n", 0755)),
+            "it can't be read (No such file or directory), so whether a preload holds is unknown");
 }
 
 TEST(Program, EnvInAFirstLineIsFollowed) {
   const Scratch scratch;
   const std::vector<std::string> path{"PATH=" + in_tree("programs") + ":/usr/bin:/bin"};
-  const std::string is_static = in_tree("programs/static") + " is statically linked, so nothing can be preloaded into it";
+  const std::string is_static =
+      in_tree("programs/static") + " is statically linked, so nothing can be preloaded into it";
   EXPECT_EQ(why(scratch.file("a", "#!/usr/bin/env static\n", 0755), path), is_static);
   EXPECT_EQ(why(scratch.file("b", "#!/usr/bin/env -S A=1 static -x\n", 0755), path), is_static);
   EXPECT_EQ(why(scratch.file("c", "#!/usr/bin/env plain\n", 0755), path), "");
-  EXPECT_EQ(why(scratch.file("d", "#!/usr/bin/env -S -i plain\n", 0755), path), "its first line starts it through env without the environment");
-  EXPECT_EQ(why(scratch.file("e", "#!/usr/bin/env -S -u LD_PRELOAD plain\n", 0755), path), "its first line starts it through env without the environment");
+  EXPECT_EQ(why(scratch.file("d", "#!/usr/bin/env -S -i plain\n", 0755), path),
+            "its first line starts it through env without the environment");
+  EXPECT_EQ(why(scratch.file("e", "#!/usr/bin/env -S -u LD_PRELOAD plain\n", 0755), path),
+            "its first line starts it through env without the environment");
 }
 
 TEST(Program, ScriptsThatLeadInACircleEnd) {
   const Scratch scratch;
   const std::string loop = scratch.path() + "/loop";
-  EXPECT_EQ(why(scratch.file("loop", "#!" + loop + "\n", 0755)), "its interpreters are scripts that lead to no program");
+  EXPECT_EQ(why(scratch.file("loop", "#!" + loop + "\n", 0755)),
+            "its interpreters are scripts that lead to no program");
 }
 
 TEST(Program, AForeignOneCannotBeFenced) {
   const Scratch scratch;
   std::string elf = content_of(in_tree("programs/plain"));
   ASSERT_GT(elf.size(), 64u);
-  elf[4] = 1;  // ELFCLASS32
+  elf[4] = 1;   // ELFCLASS32
   elf[18] = 3;  // EM_386
   elf[19] = 0;
   const auto program = find_program({scratch.file("foreign", elf, 0755)}, Environment(), "");
   ASSERT_TRUE(program && program->unfenceable);
-  EXPECT_EQ(program->unfenceable->why.substr(0, 60), "it is a program for 32-bit x86, and libgpufence.so is for 64");
+  EXPECT_EQ(program->unfenceable->why.substr(0, 60),
+            "it is a program for 32-bit x86, and libgpufence.so is for 64");
   EXPECT_TRUE(program->unfenceable->preload_harms);
 }
 
@@ -135,8 +150,11 @@ TEST(Program, OneForMuslCannotBeFenced) {
 
 TEST(Program, LaunchersThatLeaveTheFenceAreKnown) {
   const Scratch scratch;
-  for (const char* name : {"docker", "podman", "kubectl", "srun", "sbatch", "ssh", "sudo", "apptainer", "systemd-run", "mpirun"})
-    EXPECT_EQ(why(scratch.file(name, "#!/bin/sh\n", 0755)), "it starts its program elsewhere, where the fence doesn't reach") << name;
+  for (const char* name :
+       {"docker", "podman", "kubectl", "srun", "sbatch", "ssh", "sudo", "apptainer", "systemd-run", "mpirun"})
+    EXPECT_EQ(why(scratch.file(name, "#!/bin/sh\n", 0755)),
+              "it starts its program elsewhere, where the fence doesn't reach")
+        << name;
 }
 
 TEST(Program, ItsSanitizerIsNamed) {
@@ -162,12 +180,15 @@ TEST(Program, AnRpathToARuntimeCannotBeSimulated) {
 
 class MemoryFile {
  public:
-  explicit MemoryFile(const std::string& content) : descriptor_(::memfd_create("elf", MFD_CLOEXEC)) { write(0, content); }
+  explicit MemoryFile(const std::string& content) : descriptor_(::memfd_create("elf", MFD_CLOEXEC)) {
+    write(0, content);
+  }
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
   ~MemoryFile() { ::close(descriptor_); }
   void write(std::size_t at, const std::string& content) const {
-    ASSERT_EQ(::pwrite(descriptor_, content.data(), content.size(), static_cast<off_t>(at)), static_cast<ssize_t>(content.size()));
+    ASSERT_EQ(::pwrite(descriptor_, content.data(), content.size(), static_cast<off_t>(at)),
+              static_cast<ssize_t>(content.size()));
   }
   void truncate(std::size_t size) const { ASSERT_EQ(::ftruncate(descriptor_, static_cast<off_t>(size)), 0); }
   [[nodiscard]] int get() const { return descriptor_; }

@@ -20,24 +20,28 @@ using testing::Scratch;
 class Simulated : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (::access(in_tree("sim/libnvidia-ml.so.1").c_str(), F_OK) != 0) GTEST_SKIP() << "the simulated machine isn't built";
+    if (::access(in_tree("sim/libnvidia-ml.so.1").c_str(), F_OK) != 0)
+      GTEST_SKIP() << "the simulated machine isn't built";
   }
 };
 
 TEST_F(Simulated, ItsLibrariesStandFirst) {
-  const Ended ended = gpufence({"run", "--sim", "4", "-d", "2,0", "--", program("plain"), "--get=LD_LIBRARY_PATH", "--get=GPUFENCE_SIM", "--get=CUDA_VISIBLE_DEVICES"});
+  const Ended ended = gpufence({"run", "--sim", "4", "-d", "2,0", "--", program("plain"),
+                                "--get=LD_LIBRARY_PATH", "--get=GPUFENCE_SIM", "--get=CUDA_VISIBLE_DEVICES"});
   EXPECT_EQ(ended.err, "");
   EXPECT_EQ(ended.out, in_tree("sim") + ':' + in_tree("standin") + "\n4\n2,0\n");
 }
 
 TEST_F(Simulated, RunsInsideItStayInIt) {
-  const Ended ended = gpufence({"run", "--sim", "4", "--", in_tree("bin/gpufence"), "run", "-d", "3", "--", program("plain"), "--get=LD_LIBRARY_PATH", "--get=CUDA_VISIBLE_DEVICES"});
+  const Ended ended = gpufence({"run", "--sim", "4", "--", in_tree("bin/gpufence"), "run", "-d", "3", "--",
+                                program("plain"), "--get=LD_LIBRARY_PATH", "--get=CUDA_VISIBLE_DEVICES"});
   EXPECT_EQ(ended.err, "");
   EXPECT_EQ(ended.out, in_tree("sim") + ':' + in_tree("standin") + "\n3\n");
 }
 
 TEST_F(Simulated, DescriptionsAreCheckedBeforeTheStart) {
-  for (const char* spec : {"lots", "0", "4x", "4xlots", "-1", "1000", "/nonexistent.toml", "nofile.toml", ""}) {
+  for (const char* spec :
+       {"lots", "0", "4x", "4xlots", "-1", "1000", "/nonexistent.toml", "nofile.toml", ""}) {
     const Ended ended = gpufence({"run", std::string("--sim=") + spec, "--", program("plain"), "hello"});
     EXPECT_EQ(ended.status, 125) << spec << ended.err;
     EXPECT_EQ(ended.out, "");
@@ -48,9 +52,13 @@ TEST_F(Simulated, DescriptionsAreCheckedBeforeTheStart) {
 
 TEST_F(Simulated, AFileIsMadeAbsolute) {
   const Scratch scratch;
-  const std::string file = scratch.file("machine.toml", "version = 1\n[[gpu]]\nmodel = \"h100\"\ncount = 2\n");
-  const Ended ended = testing::spawn({"/bin/sh", "-c", "cd " + scratch.path() + " && exec " + in_tree("bin/gpufence") + " run --sim machine.toml -d all -- " + program("plain") + " --get=GPUFENCE_SIM --get=CUDA_VISIBLE_DEVICES"},
-                                     {"PATH=/usr/bin:/bin", "ASAN_OPTIONS=detect_leaks=0"});
+  const std::string file =
+      scratch.file("machine.toml", "version = 1\n[[gpu]]\nmodel = \"h100\"\ncount = 2\n");
+  const Ended ended = testing::spawn(
+      {"/bin/sh", "-c",
+       "cd " + scratch.path() + " && exec " + in_tree("bin/gpufence") + " run --sim machine.toml -d all -- " +
+           program("plain") + " --get=GPUFENCE_SIM --get=CUDA_VISIBLE_DEVICES"},
+      {"PATH=/usr/bin:/bin", "ASAN_OPTIONS=detect_leaks=0"});
   EXPECT_EQ(ended.err, "");
   EXPECT_EQ(ended.out, file + "\n0,1\n");
 }
@@ -58,7 +66,9 @@ TEST_F(Simulated, AFileIsMadeAbsolute) {
 TEST_F(Simulated, WhatCannotBeFencedCannotBeSimulated) {
   const Ended ended = gpufence({"run", "--sim", "4", "--", program("static")});
   EXPECT_EQ(ended.status, 126);
-  EXPECT_EQ(ended.err, "gpufence: " + program("static") + ": can't be fenced, which --sim needs: it is statically linked, so nothing can be preloaded into it; link it dynamically\n");
+  EXPECT_EQ(ended.err, "gpufence: " + program("static") +
+                           ": can't be fenced, which --sim needs: it is statically linked, so nothing can be "
+                           "preloaded into it; link it dynamically\n");
   EXPECT_EQ(gpufence({"run", "--sim", "4", "--", program("rpath")}).status, 126);
 }
 
@@ -75,8 +85,11 @@ TEST_F(Simulated, DevicesListsIt) {
 
 TEST_F(Simulated, AMixedMachineIsReadInCudasOrder) {
   const Scratch scratch;
-  const std::string file = scratch.file("machine.toml", "version = 1\n[[gpu]]\nmodel = \"t4\"\n[[gpu]]\nmodel = \"h100\"\n");
-  const Ended ended = gpufence({"run", "--sim", file, "-d", "all", "--", program("plain"), "--get=CUDA_VISIBLE_DEVICES"}, {"CUDA_VISIBLE_DEVICES=0"});
+  const std::string file =
+      scratch.file("machine.toml", "version = 1\n[[gpu]]\nmodel = \"t4\"\n[[gpu]]\nmodel = \"h100\"\n");
+  const Ended ended =
+      gpufence({"run", "--sim", file, "-d", "all", "--", program("plain"), "--get=CUDA_VISIBLE_DEVICES"},
+               {"CUDA_VISIBLE_DEVICES=0"});
   EXPECT_EQ(ended.err, "");
   EXPECT_EQ(ended.out, "1\n");
 }

@@ -43,7 +43,8 @@ Ended spawn(const std::vector<std::string>& words, const std::vector<std::string
   ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
   Ended ended;
   pid_t child = -1;
-  const int failed = ::posix_spawn(&child, words.front().c_str(), &actions, nullptr, arguments.data(), variables.data());
+  const int failed =
+      ::posix_spawn(&child, words.front().c_str(), &actions, nullptr, arguments.data(), variables.data());
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed == 0) {
     int status = 0;
@@ -56,8 +57,12 @@ Ended spawn(const std::vector<std::string>& words, const std::vector<std::string
   return ended;
 }
 
-std::string in_tree(const std::string& path) { return COMMAND_TREE "/" + path; }
-std::string program(const std::string& kind) { return in_tree("programs/" + kind); }
+std::string in_tree(const std::string& path) {
+  return COMMAND_TREE "/" + path;
+}
+std::string program(const std::string& kind) {
+  return in_tree("programs/" + kind);
+}
 
 Ended gpufence(const std::vector<std::string>& words, const std::vector<std::string>& extra) {
   std::vector<std::string> all{in_tree("bin/gpufence")};

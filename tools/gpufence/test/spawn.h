@@ -15,7 +15,8 @@ struct Ended {
 // The environment is exactly `environment`.
 Ended spawn(const std::vector<std::string>& words, const std::vector<std::string>& environment);
 
-// The command of the test's own tree, on the stand-in machine, with `extra` in an otherwise small environment.
+// The command of the test's own tree, on the stand-in machine, with `extra` in an otherwise small
+// environment.
 // ("gpufence" need not be written.)
 Ended gpufence(const std::vector<std::string>& words, const std::vector<std::string>& extra = {});
 

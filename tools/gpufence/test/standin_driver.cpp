@@ -1,5 +1,5 @@
-// The part of the driver that tells CUDA's order, for the machine of standin_machine.h. STANDIN_DRIVER makes it fail
-// or hang up.
+// The part of the driver that tells CUDA's order, for the machine of standin_machine.h. STANDIN_DRIVER makes
+// it fail or hang up.
 #include <cuda.h>
 
 #include <cstdlib>

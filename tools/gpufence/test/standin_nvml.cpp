@@ -15,7 +15,9 @@ std::string fault() {
   return text != nullptr ? text : "";
 }
 
-unsigned index_of(nvmlDevice_t device) { return static_cast<unsigned>(reinterpret_cast<std::size_t>(device) - 1); }
+unsigned index_of(nvmlDevice_t device) {
+  return static_cast<unsigned>(reinterpret_cast<std::size_t>(device) - 1);
+}
 
 nvmlReturn_t copy(const char* text, char* to, unsigned length) {
   if (std::strlen(text) >= length) return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -27,14 +29,20 @@ nvmlReturn_t copy(const char* text, char* to, unsigned length) {
 
 extern "C" {
 
-nvmlReturn_t nvmlInit_v2() { return fault() == "no-driver" ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_SUCCESS; }
-nvmlReturn_t nvmlShutdown() { return NVML_SUCCESS; }
+nvmlReturn_t nvmlInit_v2() {
+  return fault() == "no-driver" ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_SUCCESS;
+}
+nvmlReturn_t nvmlShutdown() {
+  return NVML_SUCCESS;
+}
 const char* nvmlErrorString(nvmlReturn_t status) {
   return status == NVML_ERROR_DRIVER_NOT_LOADED ? "Driver Not Loaded"
          : status == NVML_ERROR_GPU_IS_LOST     ? "GPU is lost"
                                                 : "Unknown Error";
 }
-nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) { return copy("580.65.06", version, length); }
+nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  return copy("580.65.06", version, length);
+}
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {
   if (fault() == "count-fails") return NVML_ERROR_UNKNOWN;
@@ -87,7 +95,8 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t, nvmlUtilization_t* util
 }
 
 // One process, that of the test itself, on GPU 2; one that can't be seen beside it.
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count, nvmlProcessInfo_t* processes) {
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
+                                                     nvmlProcessInfo_t* processes) {
   const char* holder = std::getenv("STANDIN_HOLDER");
   if (holder == nullptr || index_of(device) != 2) {
     *count = 0;
