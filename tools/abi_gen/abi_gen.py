@@ -112,8 +112,8 @@ def render(arguments):
              "libcudart.so") + "".join(f"{macro}({name})\n" for name in names) + f"#undef {macro}\n")
 
     header = arguments.nvml_header.read_text()
-    names = sorted(set(re.findall(r"\bnvmlReturn_t\s+DECLDIR\s+(nvml\w+)\s*\(", header))
-                   | set(re.findall(r"\bDECLDIR\s+(nvml\w+)\s*\(", header)))
+    # DECLDIR stands between the result and the name; nvmlErrorString alone returns something else than nvmlReturn_t.
+    names = sorted(set(re.findall(r"\bDECLDIR\s+(?:char\s*\*\s*)?(nvml\w+)\s*\(", header)))
     macro = "GPUFENCE_NVML_EXPORT"
     files["nvml_exports.inc"] = (
         head(f"The {len(names)} functions that nvml.h declares.", macro, "nvml.h")
