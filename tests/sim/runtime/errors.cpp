@@ -48,14 +48,12 @@ cudaError_t note(cudaError_t error) {
   return error;
 }
 
-void say_unsupported(const char* what, std::atomic<bool>& said) {
+void say_unsupported(const char* what, const char* consequence, std::atomic<bool>& said) {
   if (said.exchange(true)) return;
   // One write, so that lines of several processes do not mix.
   char line[200];
-  const int length =
-      snprintf(line, sizeof line,
-               "gpufence[%d] GF601 warning: the simulator has no %s: it answered cudaErrorNotSupported\n",
-               getpid(), what);
+  const int length = snprintf(line, sizeof line, "gpufence[%d] GF601 warning: the simulator has no %s: %s\n",
+                              getpid(), what, consequence);
   if (length > 0 && write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0) {
     // Nobody to tell: stderr is closed.
   }
@@ -63,7 +61,7 @@ void say_unsupported(const char* what, std::atomic<bool>& said) {
 
 cudaError_t unsupported(const char* call, std::atomic<bool>& said) {
   if (const cudaError_t start = Runtime::get().error(); start != cudaSuccess) return note(start);
-  say_unsupported(call, said);
+  say_unsupported(call, "it answered cudaErrorNotSupported", said);
   return note(cudaErrorNotSupported);
 }
 

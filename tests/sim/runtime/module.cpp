@@ -47,7 +47,7 @@ GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterUnifiedTable(void**, void*) {}
 GPUFENCE_SIM_RUNTIME_EXPORT void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t,
                                                           int, int) {
   static constinit std::atomic<bool> said{false};
-  say_unsupported("__managed__ variables", said);
+  say_unsupported("__managed__ variables", "they stay null pointers", said);
 }
 
 GPUFENCE_SIM_RUNTIME_EXPORT char __cudaInitModule(void**) {

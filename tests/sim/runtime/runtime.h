@@ -90,8 +90,8 @@ cudaError_t in_context(Body body) {
   });
 }
 
-// Says once (per `said`) on stderr that the simulator has no such thing (GF601).
-void say_unsupported(const char* what, std::atomic<bool>& said);
+// Says once (per `said`) on stderr that the simulator has no such thing, and what came of it (GF601).
+void say_unsupported(const char* what, const char* consequence, std::atomic<bool>& said);
 
 // The same for a call, which answers cudaErrorNotSupported, or what the start ended with.
 cudaError_t unsupported(const char* call, std::atomic<bool>& said);
