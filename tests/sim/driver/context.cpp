@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "driver.h"
+#include "queue.h"
 
 namespace gpufence::sim {
 namespace {
@@ -90,6 +91,10 @@ Context* activate(Device& device, Context* again, unsigned flags, unsigned api_v
   context->limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
   context->limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
   context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
+  context->fault = CUDA_SUCCESS;
+  context->cancel = false;
+  context->legacy.id = driver().next_id++;
+  open_queues(*context);
   context->active.store(true, std::memory_order_release);
   if (again == nullptr) driver().contexts.publish(context);
   return context;
@@ -97,6 +102,7 @@ Context* activate(Device& device, Context* again, unsigned flags, unsigned api_v
 
 void deactivate(Context& context) {
   if (!context.active.exchange(false)) return;
+  close_queues(context);
   free_all(context);
   free_host_of(context);
   destroy_streams_of(context);
@@ -216,7 +222,7 @@ CUresult cuCtxGetCurrent(CUcontext* out) {
 }
 
 CUresult cuCtxGetDevice(CUdevice* out) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_even_faulted(__func__, [&](Context& context) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *out = context.device->ordinal;
     return CUDA_SUCCESS;
@@ -225,10 +231,10 @@ CUresult cuCtxGetDevice(CUdevice* out) {
 
 namespace {
 
-// For calls that name a context or mean the current one by NULL.
+// For calls that name a context or mean the current one by NULL; a dead context still tells who it is.
 template <class Body>
 CUresult with_context(const char* name, CUcontext given, Body&& body) {
-  if (given == nullptr) return in_context(name, body);
+  if (given == nullptr) return in_context_even_faulted(name, body);
   return initialised(name, [&] {
     Context* context = checked(given);
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
@@ -247,7 +253,7 @@ CUresult cuCtxGetDevice_v2(CUdevice* out, CUcontext given) {
 }
 
 CUresult cuCtxGetFlags(unsigned int* out) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_even_faulted(__func__, [&](Context& context) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *out = context.flags;
     return CUDA_SUCCESS;
@@ -278,13 +284,24 @@ CUresult cuCtxGetApiVersion(CUcontext given, unsigned int* out) {
   });
 }
 
-// All work is done when the call that asked for it returns.
+namespace {
+
+CUresult wait_for_all(Context& context) {
+  synchronise(context);
+  return context.fault;
+}
+
+}  // namespace
+
 CUresult cuCtxSynchronize() {
-  return in_context(__func__, [](Context&) { return CUDA_SUCCESS; });
+  return in_context(__func__, wait_for_all);
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext given) {
-  return with_context(__func__, given, [](Context&) { return CUDA_SUCCESS; });
+  return with_context(__func__, given, [](Context& context) {
+    const CUresult refused = refusal(context);
+    return refused != CUDA_SUCCESS ? refused : wait_for_all(context);
+  });
 }
 
 CUresult cuCtxGetLimit(size_t* out, CUlimit limit) {

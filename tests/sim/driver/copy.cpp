@@ -31,7 +31,8 @@ CUresult copy(uintptr_t to, Side to_side, uintptr_t from, Side from_side, uint64
 CUresult copy_call(const char* name, uintptr_t to, Side to_side, uintptr_t from, Side from_side,
                    uint64_t bytes, CUstream stream = nullptr) {
   return in_context(name, [&](Context&) {
-    return stream_valid(stream) ? copy(to, to_side, from, from_side, bytes) : CUDA_ERROR_INVALID_HANDLE;
+    Stream* on = nullptr;
+    return stream_of(stream, false, *current_context(), &on) == CUDA_SUCCESS ? copy(to, to_side, from, from_side, bytes) : CUDA_ERROR_INVALID_HANDLE;
   });
 }
 
@@ -42,7 +43,7 @@ uintptr_t host(const void* pointer) {
 CUresult peer_copy(const char* name, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                    CUcontext from_context, uint64_t bytes, CUstream stream = nullptr) {
   return in_context(name, [&](Context&) {
-    if (!stream_valid(stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (Stream* on = nullptr; stream_of(stream, false, *current_context(), &on) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
     if (driver().contexts.check(to_context) == nullptr || driver().contexts.check(from_context) == nullptr)
       return CUDA_ERROR_INVALID_CONTEXT;
     return copy(to, Side::unified, from, Side::unified, bytes);
@@ -100,7 +101,7 @@ template <class Copy>
 CUresult copy_2d(const char* name, const Copy* c, CUstream stream = nullptr) {
   return in_context(name, [&](Context&) {
     if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (!stream_valid(stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (Stream* on = nullptr; stream_of(stream, false, *current_context(), &on) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
     End to{0, Side::host, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0};
     End from{0, Side::host, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0};
     if (!end_of(*c, c->dstMemoryType, c->dstHost, c->dstDevice, to) ||
@@ -115,7 +116,7 @@ template <class Copy>
 CUresult copy_3d(const char* name, const Copy* c, CUstream stream = nullptr) {
   return in_context(name, [&](Context&) {
     if (c == nullptr || c->srcLOD != 0 || c->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
-    if (!stream_valid(stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (Stream* on = nullptr; stream_of(stream, false, *current_context(), &on) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
     End to{0, Side::host, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
     End from{0, Side::host, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight};
     if (!end_of(*c, c->dstMemoryType, c->dstHost, c->dstDevice, to) ||
@@ -129,7 +130,7 @@ template <class Element>
 CUresult set_2d(const char* name, uintptr_t to, uint64_t pitch, Element value, uint64_t width,
                 uint64_t height, CUstream stream = nullptr) {
   return in_context(name, [&](Context&) {
-    if (!stream_valid(stream)) return CUDA_ERROR_INVALID_HANDLE;
+    if (Stream* on = nullptr; stream_of(stream, false, *current_context(), &on) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
     if (width == 0 || height == 0) return CUDA_SUCCESS;
     if (to % sizeof(Element) != 0 || width > UINT64_MAX / sizeof(Element)) return CUDA_ERROR_INVALID_VALUE;
     const uint64_t row_bytes = width * sizeof(Element);

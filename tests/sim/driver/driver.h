@@ -2,10 +2,13 @@
 // by cuInit and leaked on purpose: programs and the CUDA runtime call the driver from exit handlers, after
 // static destructors (facts of CUDA 13.0: cuLibraryUnload, cuDevicePrimaryCtxRelease).
 #pragma once
+#include <pthread.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -18,6 +21,19 @@
 namespace gpufence::sim {
 
 struct Device;
+struct Context;
+struct Queue;  // queue.h
+
+// A created stream (in Driver::streams), or one of a context's default streams, which have no handle of their
+// own.
+struct Stream {
+  std::atomic<uint32_t> live{0};
+  Context* context = nullptr;
+  unsigned flags = 0;
+  int priority = 0;
+  unsigned long long id = 0;
+  Queue* queue = nullptr;  // its work; outlives the stream until the work is done
+};
 
 struct Context {
   std::atomic<uint32_t> live{0};    // of Handles; a primary context keeps its handle for good
@@ -32,21 +48,28 @@ struct Context {
   std::atomic<int> cache_config{CU_FUNC_CACHE_PREFER_NONE};
   std::atomic<int> shared_config{CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE};
   Block* blocks = nullptr;  // its device memory; under the device's lock
+
+  // The first fault of its work: every call that touches the context answers it until the context is
+  // destroyed, or reset if it is a primary one ("sticky").
+  std::atomic<CUresult> fault{CUDA_SUCCESS};
+  // True: what still runs is to end soon (a fault, or the context's end). For ptx::Launch::cancel.
+  std::atomic<bool> cancel{false};
+
+  std::mutex order;  // of submissions to the legacy stream and to the blocking ones
+  std::vector<Queue*>
+      queues;            // of all its streams, the destroyed ones too while they hold work; under `order`
+  size_t sweep_at = 64;  // when `queues` is next searched for those
+  Stream legacy;
+  std::map<pthread_t, std::unique_ptr<Stream>> per_thread;  // under `order`
 };
 
-struct Stream {
-  std::atomic<uint32_t> live{0};
-  Context* context = nullptr;
-  unsigned flags = 0;
-  int priority = 0;
-  unsigned long long id = 0;
-};
-
+struct Mark;  // queue.h
 struct Event {
   std::atomic<uint32_t> live{0};
   Context* context = nullptr;
   unsigned flags = 0;
-  std::atomic<uint64_t> recorded_ns{0};  // CLOCK_MONOTONIC; 0: never recorded
+  std::mutex lock;
+  std::shared_ptr<Mark> mark;  // of its last record; nullptr: never recorded; under `lock`
 };
 
 struct Device {
@@ -124,8 +147,10 @@ CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);
 void free_all(Context& context);
 void free_host_of(Context& context);
 void destroy_streams_of(Context& context);
-// In stream.cpp: a created stream, or one of the three default handles.
-bool stream_valid(CUstream stream);
+// In stream.cpp: what a stream handle means to a call made in `current`. NULL is the legacy default stream,
+// or in the _ptsz and _ptds twins (per_thread) the calling thread's. CUDA_ERROR_INVALID_HANDLE for none; the
+// fault of the stream's context if that is dead.
+CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** out);
 
 // ---- The gate ----
 // Each export is one of these round its body. They answer what every CUDA call answers when there is no
@@ -136,6 +161,9 @@ void write_call(const char* name, CUresult result);
 // For exports without behaviour: records, says GF601 once a function, answers CUDA_ERROR_NOT_SUPPORTED. An
 // int, because defaults.cpp can't see cuda.h.
 int unsupported(const char* name, std::atomic<bool>& said);
+
+// True on a worker while it runs a program's host function, in which CUDA calls are not permitted.
+extern constinit thread_local bool in_host_function;
 
 inline CUresult recorded(const char* name, CUresult result) {
   if (__builtin_expect(recording.load(std::memory_order_relaxed) != 1, 0)) write_call(name, result);
@@ -149,17 +177,36 @@ CUresult always(const char* name, Body&& body) {
 
 template <class Body>
 CUresult initialised(const char* name, Body&& body) {
-  return recorded(name, ready() ? body() : CUDA_ERROR_NOT_INITIALIZED);
+  if (!ready()) return recorded(name, CUDA_ERROR_NOT_INITIALIZED);
+  if (__builtin_expect(in_host_function, 0)) return recorded(name, CUDA_ERROR_NOT_PERMITTED);
+  return recorded(name, body());
+}
+
+// What a call that touches this context answers instead of doing anything; CUDA_SUCCESS: it may.
+inline CUresult refusal(const Context& context) {
+  if (!context.active.load(std::memory_order_acquire)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return context.fault.load(std::memory_order_acquire);
 }
 
 template <class Body>
 CUresult in_context(const char* name, Body&& body) {
-  if (!ready()) return recorded(name, CUDA_ERROR_NOT_INITIALIZED);
-  Context* context = current_context();
-  if (context == nullptr) return recorded(name, CUDA_ERROR_INVALID_CONTEXT);
-  if (!context->active.load(std::memory_order_acquire))
-    return recorded(name, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  return recorded(name, body(*context));
+  return initialised(name, [&] {
+    Context* context = current_context();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    const CUresult refused = refusal(*context);
+    return refused != CUDA_SUCCESS ? refused : body(*context);
+  });
+}
+
+// For what only reads who the context is: cuda.h says that a fault fails "any further CUDA work".
+template <class Body>
+CUresult in_context_even_faulted(const char* name, Body&& body) {
+  return initialised(name, [&] {
+    Context* context = current_context();
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!context->active.load(std::memory_order_acquire)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return body(*context);
+  });
 }
 
 }  // namespace gpufence::sim

@@ -33,6 +33,7 @@ class Handles {
       if (dead_.empty()) return nullptr;
       slot = dead_.front();
       dead_.pop_front();
+      slots_.load()[slot].~T();
     }
     T* fresh = new (slots_.load() + slot) T;
     if (slot == used_.load(std::memory_order_relaxed)) used_.store(slot + 1, std::memory_order_release);

@@ -1,11 +1,41 @@
-// Streams and events. Work is done when the call that asked for it returns, so a stream is always idle and an
-// event complete once recorded; what is exact is which handles are good, whose they are, and what goes wrong
-// across GPUs.
-#include <time.h>
-
+// Streams and events: their handles, whose they are, and what goes wrong across GPUs. What waits for what is
+// queue.cpp's affair.
 #include "driver.h"
+#include "queue.h"
 
 namespace gpufence::sim {
+namespace {
+
+// The calling thread's default stream of the context it used last; plain data, as a thread's end runs nothing
+// of ours. Context ids are never used again.
+constinit thread_local struct {
+  unsigned long long context_id;
+  Stream* stream;
+} last_used = {0, nullptr};
+
+// Made at its first use. A thread that gets the id of one that ended gets its stream too: idle, or with work
+// that comes first, which no program can tell from a stream of its own.
+Stream* per_thread_stream(Context& context) {
+  if (last_used.context_id == context.id) return last_used.stream;
+  Stream* stream = nullptr;
+  {
+    std::lock_guard<std::mutex> order(context.order);
+    if (auto it = context.per_thread.find(pthread_self()); it != context.per_thread.end())
+      stream = it->second.get();
+  }
+  if (stream == nullptr) {
+    auto made = std::make_unique<Stream>();
+    made->context = &context;
+    made->id = driver().next_id++;
+    open_queue(*made);
+    std::lock_guard<std::mutex> order(context.order);
+    stream = (context.per_thread[pthread_self()] = std::move(made)).get();
+  }
+  last_used = {context.id, stream};
+  return stream;
+}
+
+}  // namespace
 
 void destroy_streams_of(Context& context) {
   driver().streams.each_live([&](Stream* stream) {
@@ -16,9 +46,17 @@ void destroy_streams_of(Context& context) {
   });
 }
 
-bool stream_valid(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
-         driver().streams.check(stream) != nullptr;
+CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** out) {
+  if (handle == nullptr) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  if (handle == CU_STREAM_LEGACY) {
+    *out = &current.legacy;
+  } else if (handle == CU_STREAM_PER_THREAD) {
+    *out = per_thread_stream(current);
+  } else {
+    *out = driver().streams.check(handle);
+    if (*out == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return refusal(*(*out)->context);
 }
 
 }  // namespace gpufence::sim
@@ -27,38 +65,32 @@ using namespace gpufence::sim;
 
 namespace {
 
-uint64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(t.tv_nsec);
-}
+enum class Null { legacy, per_thread };  // whose default stream a NULL handle means
 
-bool is_default(CUstream stream) {
-  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
-}
-
-// What a stream handle is: a created stream, or a default one of the current context.
-struct Resolved {
-  Context* context;
-  Stream* stream;  // nullptr: a default stream
-};
-
-// Runs body with what the handle means, in the current context.
+// Runs body with the stream, in the current context.
 template <class Body>
-CUresult with_stream(const char* name, CUstream handle, Body&& body) {
+CUresult with_stream(const char* name, Null null, CUstream handle, Body&& body) {
   return in_context(name, [&](Context& current) {
-    if (is_default(handle)) return body(Resolved{&current, nullptr});
-    Stream* stream = driver().streams.check(handle);
-    return stream == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(Resolved{stream->context, stream});
+    Stream* stream = nullptr;
+    const CUresult found = stream_of(handle, null == Null::per_thread, current, &stream);
+    return found != CUDA_SUCCESS ? found : body(*stream);
   });
 }
 
+// The event's own context counts too: if that is dead, so is the event.
 template <class Body>
 CUresult with_event(const char* name, CUevent handle, Body&& body) {
   return in_context(name, [&](Context&) {
     Event* event = driver().events.check(handle);
-    return event == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*event);
+    if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult refused = refusal(*event->context);
+    return refused != CUDA_SUCCESS ? refused : body(*event);
   });
+}
+
+std::shared_ptr<Mark> last_mark(Event& event) {
+  std::lock_guard<std::mutex> held(event.lock);
+  return event.mark;
 }
 
 CUresult create_stream(Context& context, CUstream* out, unsigned flags, int priority) {
@@ -70,41 +102,69 @@ CUresult create_stream(Context& context, CUstream* out, unsigned flags, int prio
   stream->flags = flags;
   stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;  // clamped, as documented
   stream->id = driver().next_id++;
+  open_queue(*stream);
   driver().streams.publish(stream);
   *out = reinterpret_cast<CUstream>(stream);
   return CUDA_SUCCESS;
 }
 
+// Work that is pending goes on.
 CUresult destroy_stream(CUstream handle) {
   Stream* stream = driver().streams.check(handle);
-  return stream != nullptr && driver().streams.retire(stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  Queue* queue = stream->queue;
+  if (!driver().streams.retire(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  retire_queue(*queue);
+  return CUDA_SUCCESS;
 }
 
 CUresult destroy_event(CUevent handle) {
   Event* event = driver().events.check(handle);
-  return event != nullptr && driver().events.retire(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  if (event == nullptr || !driver().events.retire(event)) return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard<std::mutex> held(event->lock);
+  event->mark = nullptr;
+  return CUDA_SUCCESS;
 }
 
-CUresult idle(const char* name, CUstream handle) {
-  return with_stream(name, handle, [](Resolved) { return CUDA_SUCCESS; });
+CUresult query(const char* name, Null null, CUstream handle) {
+  return with_stream(name, null, handle, [](Stream& stream) {
+    const bool done = idle(stream);
+    const CUresult fault = stream.context->fault;
+    return fault != CUDA_SUCCESS ? fault : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  });
+}
+
+CUresult synchronise_call(const char* name, Null null, CUstream handle) {
+  return with_stream(name, null, handle, [](Stream& stream) {
+    synchronise(stream);
+    return stream.context->fault.load();
+  });
 }
 
 // Event and stream must be of one context (cuEventRecord's documentation).
-CUresult record(const char* name, CUevent handle, CUstream stream, unsigned flags) {
-  return with_stream(name, stream, [&](Resolved on) {
-    if ((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0) return CUDA_ERROR_INVALID_VALUE;
+CUresult record(const char* name, Null null, CUevent handle, CUstream stream_handle, unsigned flags) {
+  return with_stream(name, null, stream_handle, [&](Stream& stream) {
+    // CU_EVENT_RECORD_EXTERNAL: "invalid outside of stream capture".
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     Event* event = driver().events.check(handle);
-    if (event == nullptr || event->context != on.context) return CUDA_ERROR_INVALID_HANDLE;
-    event->recorded_ns = now_ns();
+    if (event == nullptr || event->context != stream.context) return CUDA_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Mark> made = mark(stream);
+    std::lock_guard<std::mutex> held(event->lock);
+    event->mark = std::move(made);
     return CUDA_SUCCESS;
   });
 }
 
-// A stream may wait for an event of another GPU.
-CUresult wait(const char* name, CUstream stream, CUevent handle, unsigned flags) {
-  return with_stream(name, stream, [&](Resolved) {
-    if ((flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0) return CUDA_ERROR_INVALID_VALUE;
-    return driver().events.check(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+// A stream may wait for an event of another context or GPU. What the event holds now is what is waited for.
+CUresult wait(const char* name, Null null, CUstream stream_handle, CUevent handle, unsigned flags) {
+  return with_stream(name, null, stream_handle, [&](Stream& stream) {
+    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;  // CU_EVENT_WAIT_EXTERNAL, as above
+    Event* event = driver().events.check(handle);
+    if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const CUresult refused = refusal(*event->context);
+    if (refused != CUDA_SUCCESS) return refused;
+    if (const std::shared_ptr<Mark> last = last_mark(*event)) wait_for(stream, last->ticket);
+    return CUDA_SUCCESS;
   });
 }
 
@@ -113,57 +173,65 @@ CUresult elapsed(float* out, CUevent first, CUevent second) {
   Event *from = driver().events.check(first), *to = driver().events.check(second);
   if (from == nullptr || to == nullptr || from->context != to->context) return CUDA_ERROR_INVALID_HANDLE;
   if (((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
-  if (from->recorded_ns == 0 || to->recorded_ns == 0) return CUDA_ERROR_INVALID_HANDLE;
-  const auto ns = static_cast<int64_t>(to->recorded_ns - from->recorded_ns);
+  const std::shared_ptr<Mark> start = last_mark(*from), end = last_mark(*to);
+  if (start == nullptr || end == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const bool done = start->ticket.done() && end->ticket.done();
+  if (const CUresult refused = refusal(*from->context); refused != CUDA_SUCCESS) return refused;
+  if (!done) return CUDA_ERROR_NOT_READY;
+  const auto ns = static_cast<int64_t>(end->ns.load() - start->ns.load());
   *out = static_cast<float>(static_cast<double>(ns) / 1e6);
   return CUDA_SUCCESS;
 }
 
-CUresult stream_flags(const char* name, CUstream handle, unsigned* out) {
-  return with_stream(name, handle, [&](Resolved on) {
+template <class Value, class Ask>
+CUresult tell(const char* name, Null null, CUstream handle, Value* out, Ask&& ask) {
+  return with_stream(name, null, handle, [&](Stream& stream) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = on.stream == nullptr ? 0 : on.stream->flags;
+    *out = ask(stream);
     return CUDA_SUCCESS;
   });
 }
 
-CUresult stream_priority(const char* name, CUstream handle, int* out) {
-  return with_stream(name, handle, [&](Resolved on) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = on.stream == nullptr ? 0 : on.stream->priority;
+CUresult stream_flags(const char* name, Null null, CUstream handle, unsigned* out) {
+  return tell(name, null, handle, out, [](Stream& stream) { return stream.flags; });
+}
+
+CUresult stream_priority(const char* name, Null null, CUstream handle, int* out) {
+  return tell(name, null, handle, out, [](Stream& stream) { return stream.priority; });
+}
+
+CUresult stream_id(const char* name, Null null, CUstream handle, unsigned long long* out) {
+  return tell(name, null, handle, out, [](Stream& stream) { return stream.id; });
+}
+
+CUresult stream_device(const char* name, Null null, CUstream handle, CUdevice* out) {
+  return tell(name, null, handle, out, [](Stream& stream) { return stream.context->device->ordinal; });
+}
+
+CUresult stream_context(const char* name, Null null, CUstream handle, CUcontext* out, CUgreenCtx* green) {
+  if (green != nullptr) *green = nullptr;
+  return tell(name, null, handle, out,
+              [](Stream& stream) { return reinterpret_cast<CUcontext>(stream.context); });
+}
+
+// Nothing captures: graphs are not simulated. The optional outputs have no valid data then (cuda.h).
+CUresult not_capturing(const char* name, Null null, CUstream handle, CUstreamCaptureStatus* status) {
+  return tell(name, null, handle, status, [](Stream&) { return CU_STREAM_CAPTURE_STATUS_NONE; });
+}
+
+CUresult launch_host(const char* name, Null null, CUstream handle, CUhostFn function, void* data) {
+  return with_stream(name, null, handle, [&](Stream& stream) {
+    if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    enqueue_host(stream, false, [function, data](CUresult) { function(data); });
     return CUDA_SUCCESS;
   });
 }
 
-CUresult stream_id(const char* name, CUstream handle, unsigned long long* out) {
-  return with_stream(name, handle, [&](Resolved on) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = on.stream != nullptr ? on.stream->id : on.context->id << 2 | reinterpret_cast<uintptr_t>(handle);
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult stream_device(const char* name, CUstream handle, CUdevice* out) {
-  return with_stream(name, handle, [&](Resolved on) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = on.context->device->ordinal;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult stream_context(const char* name, CUstream handle, CUcontext* out, CUgreenCtx* green) {
-  return with_stream(name, handle, [&](Resolved on) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = reinterpret_cast<CUcontext>(on.context);
-    if (green != nullptr) *green = nullptr;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult not_capturing(const char* name, CUstream handle, CUstreamCaptureStatus* status) {
-  return with_stream(name, handle, [&](Resolved) {
-    if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+CUresult add_callback(const char* name, Null null, CUstream handle, CUstreamCallback callback, void* data,
+                      unsigned flags) {
+  return with_stream(name, null, handle, [&](Stream& stream) {
+    if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+    enqueue_host(stream, true, [=](CUresult state) { callback(handle, state, data); });
     return CUDA_SUCCESS;
   });
 }
@@ -186,67 +254,89 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 CUresult cuStreamQuery(CUstream stream) {
-  return idle(__func__, stream);
+  return query(__func__, Null::legacy, stream);
 }
 CUresult cuStreamQuery_ptsz(CUstream stream) {
-  return idle(__func__, stream);
+  return query(__func__, Null::per_thread, stream);
 }
 CUresult cuStreamSynchronize(CUstream stream) {
-  return idle(__func__, stream);
+  return synchronise_call(__func__, Null::legacy, stream);
 }
 CUresult cuStreamSynchronize_ptsz(CUstream stream) {
-  return idle(__func__, stream);
+  return synchronise_call(__func__, Null::per_thread, stream);
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
-  return wait(__func__, stream, event, flags);
+  return wait(__func__, Null::legacy, stream, event, flags);
 }
 CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned int flags) {
-  return wait(__func__, stream, event, flags);
+  return wait(__func__, Null::per_thread, stream, event, flags);
 }
 
 CUresult cuStreamGetFlags(CUstream stream, unsigned int* out) {
-  return stream_flags(__func__, stream, out);
+  return stream_flags(__func__, Null::legacy, stream, out);
 }
 CUresult cuStreamGetFlags_ptsz(CUstream stream, unsigned int* out) {
-  return stream_flags(__func__, stream, out);
+  return stream_flags(__func__, Null::per_thread, stream, out);
 }
 CUresult cuStreamGetPriority(CUstream stream, int* out) {
-  return stream_priority(__func__, stream, out);
+  return stream_priority(__func__, Null::legacy, stream, out);
 }
 CUresult cuStreamGetPriority_ptsz(CUstream stream, int* out) {
-  return stream_priority(__func__, stream, out);
+  return stream_priority(__func__, Null::per_thread, stream, out);
 }
 CUresult cuStreamGetId(CUstream stream, unsigned long long* out) {
-  return stream_id(__func__, stream, out);
+  return stream_id(__func__, Null::legacy, stream, out);
 }
 CUresult cuStreamGetId_ptsz(CUstream stream, unsigned long long* out) {
-  return stream_id(__func__, stream, out);
+  return stream_id(__func__, Null::per_thread, stream, out);
 }
 CUresult cuStreamGetDevice(CUstream stream, CUdevice* out) {
-  return stream_device(__func__, stream, out);
+  return stream_device(__func__, Null::legacy, stream, out);
 }
 CUresult cuStreamGetDevice_ptsz(CUstream stream, CUdevice* out) {
-  return stream_device(__func__, stream, out);
+  return stream_device(__func__, Null::per_thread, stream, out);
 }
 CUresult cuStreamGetCtx(CUstream stream, CUcontext* out) {
-  return stream_context(__func__, stream, out, nullptr);
+  return stream_context(__func__, Null::legacy, stream, out, nullptr);
 }
 CUresult cuStreamGetCtx_ptsz(CUstream stream, CUcontext* out) {
-  return stream_context(__func__, stream, out, nullptr);
+  return stream_context(__func__, Null::per_thread, stream, out, nullptr);
 }
 CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* out, CUgreenCtx* green) {
-  return stream_context(__func__, stream, out, green);
+  return stream_context(__func__, Null::legacy, stream, out, green);
 }
 CUresult cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext* out, CUgreenCtx* green) {
-  return stream_context(__func__, stream, out, green);
+  return stream_context(__func__, Null::per_thread, stream, out, green);
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  return not_capturing(__func__, stream, status);
+  return not_capturing(__func__, Null::legacy, stream, status);
 }
 CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus* status) {
-  return not_capturing(__func__, stream, status);
+  return not_capturing(__func__, Null::per_thread, stream, status);
+}
+CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*) {
+  return not_capturing(__func__, Null::legacy, stream, status);
+}
+CUresult cuStreamGetCaptureInfo_ptsz(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*) {
+  return not_capturing(__func__, Null::per_thread, stream, status);
+}
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
+                                   const CUgraphNode**, size_t*) {
+  return not_capturing(__func__, Null::legacy, stream, status);
+}
+CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
+                                        const CUgraphNode**, size_t*) {
+  return not_capturing(__func__, Null::per_thread, stream, status);
+}
+CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
+                                   const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
+  return not_capturing(__func__, Null::legacy, stream, status);
+}
+CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
+                                        const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
+  return not_capturing(__func__, Null::per_thread, stream, status);
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   return initialised(__func__, [&] {
@@ -257,6 +347,20 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
     *mode = before;
     return CUDA_SUCCESS;
   });
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
+  return launch_host(__func__, Null::legacy, stream, function, data);
+}
+CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void* data) {
+  return launch_host(__func__, Null::per_thread, stream, function, data);
+}
+CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void* data, unsigned int flags) {
+  return add_callback(__func__, Null::legacy, stream, callback, data, flags);
+}
+CUresult cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback callback, void* data,
+                                  unsigned int flags) {
+  return add_callback(__func__, Null::per_thread, stream, callback, data, flags);
 }
 
 CUresult cuEventCreate(CUevent* out, unsigned int flags) {
@@ -281,22 +385,31 @@ CUresult cuEventDestroy_v2(CUevent event) {
   return in_context(__func__, [&](Context&) { return destroy_event(event); });
 }
 CUresult cuEventQuery(CUevent event) {
-  return with_event(__func__, event, [](Event&) { return CUDA_SUCCESS; });
+  return with_event(__func__, event, [](Event& asked) {
+    const std::shared_ptr<Mark> last = last_mark(asked);
+    const bool done = last == nullptr || last->ticket.done();
+    const CUresult fault = asked.context->fault;
+    return fault != CUDA_SUCCESS ? fault : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  });
 }
+// Spinning or blocking (CU_EVENT_BLOCKING_SYNC) is a matter of cost that no program can tell.
 CUresult cuEventSynchronize(CUevent event) {
-  return with_event(__func__, event, [](Event&) { return CUDA_SUCCESS; });
+  return with_event(__func__, event, [](Event& asked) {
+    if (const std::shared_ptr<Mark> last = last_mark(asked)) last->ticket.wait();
+    return asked.context->fault.load();
+  });
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return record(__func__, event, stream, 0);
+  return record(__func__, Null::legacy, event, stream, 0);
 }
 CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
-  return record(__func__, event, stream, 0);
+  return record(__func__, Null::per_thread, event, stream, 0);
 }
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags) {
-  return record(__func__, event, stream, flags);
+  return record(__func__, Null::legacy, event, stream, flags);
 }
 CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned int flags) {
-  return record(__func__, event, stream, flags);
+  return record(__func__, Null::per_thread, event, stream, flags);
 }
 CUresult cuEventElapsedTime(float* out, CUevent first, CUevent second) {
   return in_context(__func__, [&](Context&) { return elapsed(out, first, second); });

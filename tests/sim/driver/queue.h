@@ -1,0 +1,89 @@
+// Streams as queues of work. Every piece of work that a stream is given has a ticket, a number that counts
+// up; the work of a queue completes in that order, so that "everything up to n is done" is one comparison. A
+// queue with work is drained by a worker thread of its own; idle queues hold no thread. Queues are never
+// freed, only used again with their numbers running on: a ticket stays good for ever, whatever becomes of its
+// stream.
+//
+// To give a stream work, resolve the handle with stream_of() (driver.h), check the arguments, then enqueue()
+// what is to happen later, or run_here() what the caller has to see done. Default streams, events and other
+// streams' work are waited for in here, by NVIDIA's rules ("Stream synchronization behavior", CUDA driver
+// API).
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "driver.h"
+
+namespace gpufence::sim {
+
+// One piece of work, run once everything that it has to wait for is done: by a worker, or by run_here's
+// caller. An answer other than CUDA_SUCCESS is a fault and kills the stream's context (fail() below). It must
+// call no export of the driver. It is skipped when its context is dead or destroyed by then. What it captured
+// is released before the work counts as done.
+using Operation = std::function<CUresult()>;
+
+// Gives the stream work and returns at once. Without a thread to be had on the host it runs before return.
+void enqueue(Stream& stream, Operation operation);
+
+// The same for work that takes less time than waking a worker: done before return if the stream has nothing
+// to wait for.
+void enqueue_short(Stream& stream, Operation operation);
+
+// Runs it on the calling thread, in the stream's order, and returns when it is done: how synchronous calls
+// behave. The answer is the operation's, or that of the context if it is dead.
+CUresult run_here(Stream& stream, Operation operation);
+
+// As run_here, after all work that the other context has (cuMemcpyPeer between two GPUs).
+CUresult run_here_after(Stream& stream, Context& other, Operation operation);
+
+// Calls host code of the program on the worker, where CUDA calls answer CUDA_ERROR_NOT_PERMITTED. `always`:
+// also in a dead context, which it is told by its argument (cuStreamAddCallback); else only in a healthy one
+// (cuLaunchHostFunc).
+void enqueue_host(Stream& stream, bool always, std::function<void(CUresult)> function);
+
+// Kills a context: the code is what every call that touches it answers from now on. The first fault stays.
+// For work that has no answer to give, as device code found at fault after its launch was over.
+void fail(Context& context, CUresult fault);
+
+// A point in a queue.
+struct Ticket {
+  Queue* queue = nullptr;  // nullptr: nothing to wait for
+  uint64_t number = 0;
+
+  [[nodiscard]] bool done() const;
+  void wait() const;
+  // False if it was not done by then, CLOCK_MONOTONIC nanoseconds.
+  [[nodiscard]] bool wait_until(uint64_t deadline_ns) const;
+};
+
+// What an event holds of its last record.
+struct Mark {
+  Ticket ticket;
+  std::atomic<uint64_t> ns{0};  // CLOCK_MONOTONIC, when the work before it was done
+};
+// Of the stream's work so far; its time is taken when that is done.
+std::shared_ptr<Mark> mark(Stream& stream);
+// All later work of the stream waits for it.
+void wait_for(Stream& stream, const Ticket& ticket);
+
+// True if all work of the stream is done; of the legacy stream: of all blocking streams too, as the next
+// operation would wait for them.
+bool idle(Stream& stream);
+void synchronise(Stream& stream);
+void synchronise(Context& context);
+
+uint64_t now_ns();
+
+// For contexts and streams as they come and go.
+void open_queue(Stream& stream);     // context and flags are set
+void retire_queue(Queue& queue);     // its work goes on
+void open_queues(Context& context);  // the legacy stream
+// Lets the context's work end, the endless one by force, and forgets its default streams.
+void close_queues(Context& context);
+
+}  // namespace gpufence::sim
