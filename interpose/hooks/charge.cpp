@@ -7,14 +7,19 @@ namespace gpufence::hooks {
 USES(cuCtxGetCurrent);
 USES(cuCtxGetDevice);
 
-std::optional<Place> place_of_current_context() noexcept {
+std::optional<Place> gpu_of_current_context() noexcept {
   Visible* seen = visible();
   CUdevice device = -1;
+  if (seen == nullptr || real<&::cuCtxGetDevice>(&device) != CUDA_SUCCESS || !seen->has(device)) return std::nullopt;
+  return Place{seen, static_cast<std::uint32_t>(device), nullptr};
+}
+
+std::optional<Place> place_of_current_context() noexcept {
+  std::optional<Place> place = gpu_of_current_context();
   CUcontext context = nullptr;
-  if (seen == nullptr || real<&::cuCtxGetDevice>(&device) != CUDA_SUCCESS || !seen->has(device))
-    return std::nullopt;
-  if (real<&::cuCtxGetCurrent>(&context) != CUDA_SUCCESS) return std::nullopt;
-  return Place{seen, static_cast<std::uint32_t>(device), context};
+  if (!place || real<&::cuCtxGetCurrent>(&context) != CUDA_SUCCESS) return std::nullopt;
+  place->context = context;
+  return place;
 }
 
 bool reserve(const Place& place, std::uint64_t bytes) noexcept {

@@ -13,6 +13,8 @@ struct Place {
   const void* context = nullptr;
 };
 [[nodiscard]] std::optional<Place> place_of_current_context() noexcept;
+// The same without asking for the context: what a mere question needs.
+[[nodiscard]] std::optional<Place> gpu_of_current_context() noexcept;
 
 // Says GF401 (once a GPU; later ones count) and gives CUDA's own out-of-memory.
 CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& call) noexcept;

@@ -10,7 +10,7 @@ namespace {
 template <class Bytes>
 CUresult told(CUresult result, Bytes* free, Bytes* total) noexcept {
   if (result != CUDA_SUCCESS) return result;
-  const std::optional<Place> place = place_of_current_context();
+  const std::optional<Place> place = gpu_of_current_context();
   if (!place) return result;
   const policies::Cap* cap = place->seen->cap(static_cast<int>(place->row));
   if (cap == nullptr) return result;

@@ -1,0 +1,55 @@
+// What a call costs, in nanoseconds, as a program of the driver API pays it: started by cost.py with and without the
+// fence, in turns, so that both see the same machine. Prints "name median-ns" a line.
+// Usage: calls LIVE (allocations that stay live meanwhile)
+#include <cuda.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+static void check(CUresult result, const char* call) {
+  if (result == CUDA_SUCCESS) return;
+  std::fprintf(stderr, "%s: CUresult %d\n", call, static_cast<int>(result));
+  std::exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+// The median over rounds of the mean over `calls`: a round is short enough to fit between two interruptions.
+template <class F>
+static void measure(const char* name, int calls, F call) {
+  std::vector<double> rounds;
+  for (int round = 0; round < 41; ++round) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+    rounds.push_back(took.count() / calls);
+  }
+  std::nth_element(rounds.begin(), rounds.begin() + 20, rounds.end());
+  std::printf("%s %.1f\n", name, rounds[20]);
+}
+
+int main(int argc, char** argv) {
+  const long live = argc > 1 ? std::atol(argv[1]) : 0;
+  CHECK(cuInit(0));
+  CUdevice device;
+  CHECK(cuDeviceGet(&device, 0));
+  CUcontext context;
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  for (long i = 0; i < live; ++i) {
+    CUdeviceptr kept;
+    CHECK(cuMemAlloc(&kept, 512));
+  }
+  measure("alloc_free", 2000, [] {
+    CUdeviceptr pointer;
+    CHECK(cuMemAlloc(&pointer, 4096));
+    CHECK(cuMemFree(pointer));
+  });
+  measure("mem_get_info", 5000, [] {
+    size_t free, total;
+    CHECK(cuMemGetInfo(&free, &total));
+  });
+  measure("ctx_set_current", 20000, [context] { CHECK(cuCtxSetCurrent(context)); });
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""What the fence costs, beside what was promised (design: what it must cost) and what peers cost.
+
+Every row is measured in one run, no preload and fence in turns, and is a difference of medians. On a loaded machine
+read the rows with care; nothing here fails a build unless a row is over three times its budget (--gross).
+
+  cost.py BUILD_DIR [--rounds N] [--gross]
+"""
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+
+def run(command, environment):
+    return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, env=environment).stdout
+
+
+def calls(build, live, fence, rounds):
+    """name → (without, with) in ns, medians over rounds in turns."""
+    plain = {**os.environ, "GPUFENCE_SIM": "1x64GiB", "LD_LIBRARY_PATH": str(build / "sim")}
+    fenced = {**plain, **fence, "LD_PRELOAD": str(build / "lib/libgpufence.so")}
+    seen = {}
+    for _ in range(rounds):
+        for side, environment in enumerate((plain, fenced)):
+            for line in run([build / "cost/calls", live], environment).splitlines():
+                name, value = line.split()
+                seen.setdefault(name, ([], []))[side].append(float(value))
+    return {name: tuple(statistics.median(side) for side in sides) for name, sides in seen.items()}
+
+
+def spawn(build, rounds, program, fence, preloads):
+    environment = {**os.environ, "GPUFENCE_SIM": "1", "LD_LIBRARY_PATH": str(build / "sim"), **fence}
+    out = run([build / "cost/spawn", rounds, *preloads, "--", *program], environment)
+    return list(map(float, out.split()))
+
+
+def private_kib(build, fence, preload):
+    """Private memory of a CUDA process after its first call."""
+    environment = {**os.environ, "GPUFENCE_SIM": "1", "LD_LIBRARY_PATH": str(build / "sim"), **fence}
+    if preload:
+        environment["LD_PRELOAD"] = preload
+    process = subprocess.Popen([str(build / "probes/hold"), "0", "1"], env=environment, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    rollup = pathlib.Path(f"/proc/{process.pid}/smaps_rollup").read_text()
+    process.kill()
+    process.wait()
+    return sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private_"))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--gross", action="store_true", help="exit 1 if a row is over three times its budget")
+    a = parser.parse_args()
+    a.build = a.build.resolve()
+    gate, empty = str(a.build / "lib/libgpufence.so"), str(a.build / "cost/libempty.so")
+    cap = {"GPUFENCE_GPU_MEM_PER_PROCESS": "60GiB"}
+    rows = []
+
+    for live, budget, peers in ((0, 80, "600 to 4,600"), (4096, 120, "2,400 to 28,800"), (1_000_000, 200, "2,400 to 28,800")):
+        measured = calls(a.build, live, cap, a.rounds if live < 1_000_000 else 3)
+        without, fenced = measured["alloc_free"]
+        rows.append((f"cuMemAlloc+cuMemFree, process cap, {live:,} live", without, fenced, budget, peers, "ns"))
+        if live == 0:
+            rows.append(("cuMemGetInfo, process cap", *measured["mem_get_info"], 15, "459 to 2,700", "ns"))
+            rows.append(("cuCtxSetCurrent, process cap", *measured["ctx_set_current"], 1, "0 to 15", "ns"))
+    bare = calls(a.build, 0, {}, a.rounds)
+    rows.append(("cuMemAlloc+cuMemFree, nothing asked for", *bare["alloc_free"], 2, "–", "ns"))
+
+    none, blank, gated = spawn(a.build, 1500, ["/bin/true"], {}, ["-", empty, gate])
+    rows.append(("/bin/true, the gate over an empty preload", blank, gated, 10, "31 to 779 over none", "µs"))
+    rows.append(("/bin/true, an empty preload over none", none, blank, None, "", "µs"))
+    plain, fenced = spawn(a.build, 300, [str(a.build / "probes/list_gpus")], cap, ["-", gate])
+    rows.append(("start of a CUDA program", plain, fenced, 300, "531 to 1,516", "µs"))
+    rows.append(("private memory of a CUDA process", private_kib(a.build, cap, ""), private_kib(a.build, cap, gate), 1536,
+                 "2 MB and more", "KiB"))
+
+    print(f"{'what':50} {'without':>10} {'with':>10} {'added':>9} {'budget':>7}   peers added")
+    gross = []
+    for what, without, fenced, budget, peers, unit in rows:
+        added = fenced - without
+        print(f"{what:50} {without:10.1f} {fenced:10.1f} {added:9.1f} {budget if budget is not None else '–':>7} {unit:3} {peers}")
+        if budget is not None and added > 3 * budget:
+            gross.append(what)
+    if gross and a.gross:
+        sys.exit("over three times the budget: " + "; ".join(gross))
+
+
+if __name__ == "__main__":
+    main()
