@@ -1,0 +1,393 @@
+// Execution control: what a launch is checked for, how its parameters are gathered, and the work it becomes.
+// A launch that the simulator can't run is refused here, before anything ran (GF601).
+#include <algorithm>
+#include <cstring>
+
+#include "access.h"
+#include "code.h"
+#include "output.h"
+#include "ptx/run.h"
+#include "queue.h"
+#include "residency.h"
+
+using namespace gpufence::sim;
+
+namespace {
+
+struct Request {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared = 0;  // bytes, dynamic
+  CUstream stream = nullptr;
+  void** params = nullptr;
+  void** extra = nullptr;
+  bool cooperative = false;
+  bool per_thread = false;
+  unsigned cluster[3] = {0, 0, 0};  // 0: as compiled
+};
+
+// What stays of a launch until it ran.
+struct Work {
+  ptx::Launch launch;
+  std::shared_ptr<Resident> resident;
+  std::shared_ptr<const ptx::AccessMap> memory;
+  std::vector<uint8_t> params;
+  Context* context = nullptr;
+};
+
+CUresult error_of(const ptx::Fault& fault) {
+  switch (fault.kind) {
+    case ptx::Fault::Kind::none:
+    case ptx::Fault::Kind::cancelled:
+      return CUDA_SUCCESS;
+    case ptx::Fault::Kind::illegal_address:
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case ptx::Fault::Kind::misaligned_address:
+      return CUDA_ERROR_MISALIGNED_ADDRESS;
+    case ptx::Fault::Kind::illegal_instruction:
+      return CUDA_ERROR_ILLEGAL_INSTRUCTION;
+    case ptx::Fault::Kind::invalid_pc:
+      return CUDA_ERROR_INVALID_PC;
+    case ptx::Fault::Kind::assertion:
+      return CUDA_ERROR_ASSERT;
+    case ptx::Fault::Kind::stack_overflow:
+      return CUDA_ERROR_HARDWARE_STACK_ERROR;
+    case ptx::Fault::Kind::deadlock:
+      // A real GPU would hang until the watchdog.
+      say_once("a kernel waits for ever: " + fault.text + ": it answered CUDA_ERROR_LAUNCH_TIMEOUT");
+      return CUDA_ERROR_LAUNCH_TIMEOUT;
+    case ptx::Fault::Kind::invalid_configuration:
+    case ptx::Fault::Kind::unsupported:
+    case ptx::Fault::Kind::out_of_memory:
+      say_once("the simulator could not run a kernel: " + fault.text +
+               ": it answered CUDA_ERROR_LAUNCH_FAILED");
+      return CUDA_ERROR_LAUNCH_FAILED;
+    case ptx::Fault::Kind::trap:
+      break;
+  }
+  return CUDA_ERROR_LAUNCH_FAILED;
+}
+
+uint64_t volume(const unsigned (&dim)[3]) {
+  return uint64_t{dim[0]} * dim[1] * dim[2];
+}
+
+bool clusters_fit(const Request& request) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (request.cluster[axis] == 0 || request.grid[axis] % request.cluster[axis] != 0) return false;
+  return true;
+}
+
+CUresult check(const Request& request, const Function& function, const Device& device) {
+  const ptx::Function& code = *function.code;
+  auto most = [&](CUdevice_attribute which) {
+    return static_cast<unsigned>(device_attribute(device, which));
+  };
+  for (int axis = 0; axis < 3; ++axis) {
+    const auto step = static_cast<CUdevice_attribute>(axis);
+    if (request.grid[axis] == 0 || request.block[axis] == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (request.grid[axis] >
+            most(static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + step)) ||
+        request.block[axis] >
+            most(static_cast<CUdevice_attribute>(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + step)))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  const uint64_t threads = volume(request.block);
+  if (threads > most(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)) return CUDA_ERROR_INVALID_VALUE;
+  // Beyond what the kernel was compiled for (__launch_bounds__): it has not the registers.
+  int bound = 0;
+  function_attribute(&bound, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, code, *function.settings,
+                     function.module->code(), device);
+  if (threads > static_cast<uint64_t>(bound)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (code.required_threads[0] != 0)
+    for (size_t axis = 0; axis < 3; ++axis)
+      if (request.block[axis] != std::max(code.required_threads[axis], 1u)) return CUDA_ERROR_INVALID_VALUE;
+  if (request.shared > static_cast<unsigned>(function.settings->max_dynamic_shared))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!clusters_fit(request)) return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  if (!request.cooperative) return CUDA_SUCCESS;
+  const uint64_t resident =
+      uint64_t{blocks_resident(code, static_cast<unsigned>(threads), request.shared, device)} *
+      static_cast<uint64_t>(device.gpu->multiprocessors);
+  return volume(request.grid) > resident ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
+}
+
+CUresult gather(const Request& request, const ptx::Function& code, std::vector<uint8_t>& out) {
+  if (request.params != nullptr && request.extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  out.assign(code.param_bytes, 0);
+  if (code.params.empty()) return CUDA_SUCCESS;
+  if (request.params != nullptr) {
+    for (size_t i = 0; i < code.params.size(); ++i) {
+      if (request.params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      memcpy(out.data() + code.params[i].offset, request.params[i], code.params[i].size);
+    }
+    return CUDA_SUCCESS;
+  }
+  const void* buffer = nullptr;
+  size_t bytes = 0;
+  for (void** at = request.extra; at != nullptr && *at != CU_LAUNCH_PARAM_END; at += 2) {
+    if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      buffer = at[1];
+    else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE && at[1] != nullptr)
+      bytes = *static_cast<const size_t*>(at[1]);
+    else
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (buffer == nullptr || bytes < code.param_bytes) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(out.data(), buffer, code.param_bytes);
+  return CUDA_SUCCESS;
+}
+
+bool uses_heap(const ptx::Module& module) {
+  const ptx::Function* made = module.function("malloc");
+  return made != nullptr && !made->is_entry;
+}
+
+CUresult run(Work& work) {
+  // What the kernel may touch is what is there when it starts.
+  work.memory = access_of(*work.context);
+  work.launch.memory = work.memory.get();
+  const CUresult result = error_of(ptx::run(work.launch));
+  // A dead context's synchronisations answer at once: what was printed until then must not wait for one.
+  if (result != CUDA_SUCCESS) flush_output(*work.context);
+  return result;
+}
+
+CUresult launch(Context& current, CUfunction handle, Request request) {
+  Stream* stream = nullptr;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult found = stream_of(request.stream, request.per_thread, current, &stream);
+  if (found != CUDA_SUCCESS) return found;
+  // A CUkernel runs where its stream is; a CUfunction is of one context, and its stream must be too.
+  Context& context = *stream->context;
+  auto work = std::make_shared<Work>();
+  bool heap = false;
+  {
+    std::lock_guard<std::mutex> held(code_table().lock);
+    Function* function = nullptr;
+    CUresult result = resolve(handle, context, &function);
+    if (result != CUDA_SUCCESS) return result;
+    if (function->module->context != &context) return CUDA_ERROR_INVALID_HANDLE;
+    const ptx::Function& code = *function->code;
+    for (size_t axis = 0; axis < 3; ++axis)
+      if (request.cluster[axis] == 0) {
+        const auto set = static_cast<unsigned>(function->settings->cluster[axis]);
+        request.cluster[axis] =
+            code.required_cluster[axis] != 0 ? code.required_cluster[axis] : std::max(set, 1u);
+      }
+    result = check(request, *function, *context.device);
+    if (result == CUDA_SUCCESS) result = gather(request, code, work->params);
+    if (result != CUDA_SUCCESS) return result;
+    if (!code.unsupported.empty()) {
+      say_once("the simulator cannot run kernel " + code.name + ": " + code.unsupported +
+               ": it answered CUDA_ERROR_NOT_SUPPORTED");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    function->loaded = true;
+    work->resident = function->module->resident;
+    work->launch.module = work->resident->code.get();
+    work->launch.function = &code;
+  }
+  heap = uses_heap(*work->resident->code);
+  Output& output = output_of(context);
+  if (heap)
+    if (const CUresult opened = output.open_heap(); opened != CUDA_SUCCESS) return opened;
+  output.flush();
+  work->context = &context;
+  ptx::Launch& grid = work->launch;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    grid.grid[axis] = request.grid[axis];
+    grid.block[axis] = request.block[axis];
+    grid.cluster[axis] = request.cluster[axis];
+  }
+  grid.dynamic_shared_bytes = request.shared;
+  grid.params = work->params.data();
+  grid.cooperative = request.cooperative;
+  grid.global_addresses = work->resident->addresses;
+  grid.sinks = &output;
+  grid.device = traits_of(*context.device);
+  grid.grid_id = driver().next_id++;
+  grid.cancel = &context.cancel;
+  enqueue(*stream, [work] { return run(*work); });
+  return CUDA_SUCCESS;
+}
+
+CUresult launch_call(const char* name, CUfunction function, const Request& request) {
+  return in_context(name, [&](Context& context) { return launch(context, function, request); });
+}
+
+CUresult launch_config(const char* name, const CUlaunchConfig* config, CUfunction function, void** params,
+                       void** extra, bool per_thread) {
+  return in_context(name, [&](Context& context) {
+    if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
+      return CUDA_ERROR_INVALID_VALUE;
+    Request request{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                    {config->blockDimX, config->blockDimY, config->blockDimZ}};
+    request.shared = config->sharedMemBytes;
+    request.stream = config->hStream;
+    request.params = params;
+    request.extra = extra;
+    request.per_thread = per_thread;
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+      const CUlaunchAttribute& attribute = config->attrs[i];
+      switch (attribute.id) {
+        case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+          request.cooperative = attribute.value.cooperative != 0;
+          break;
+        case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+          request.cluster[0] = attribute.value.clusterDim.x;
+          request.cluster[1] = attribute.value.clusterDim.y;
+          request.cluster[2] = attribute.value.clusterDim.z;
+          break;
+        case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+        case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+          say_once(
+              "the simulator has no launches that record an event: it answered CUDA_ERROR_NOT_SUPPORTED");
+          return CUDA_ERROR_NOT_SUPPORTED;
+        default:
+          // Hints, and permission to overlap: a launch that does not is right.
+          if (attribute.id < CU_LAUNCH_ATTRIBUTE_IGNORE || attribute.id >= CU_LAUNCH_ATTRIBUTE_MAX)
+            return CUDA_ERROR_INVALID_VALUE;
+      }
+    }
+    return launch(context, function, request);
+  });
+}
+
+Request request_of(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned shared, CUstream stream, void** params, void** extra, bool cooperative,
+                   bool per_thread) {
+  Request request{{gx, gy, gz}, {bx, by, bz}};
+  request.shared = shared;
+  request.stream = stream;
+  request.params = params;
+  request.extra = extra;
+  request.cooperative = cooperative;
+  request.per_thread = per_thread;
+  return request;
+}
+
+}  // namespace
+
+CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                        unsigned int by, unsigned int bz, unsigned int shared, CUstream stream, void** params,
+                        void** extra) {
+  return launch_call(__func__, f,
+                     request_of(gx, gy, gz, bx, by, bz, shared, stream, params, extra, false, false));
+}
+CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                             unsigned int by, unsigned int bz, unsigned int shared, CUstream stream,
+                             void** params, void** extra) {
+  return launch_call(__func__, f,
+                     request_of(gx, gy, gz, bx, by, bz, shared, stream, params, extra, false, true));
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
+  return launch_config(__func__, config, f, params, extra, false);
+}
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
+  return launch_config(__func__, config, f, params, extra, true);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+                                   unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+                                   CUstream stream, void** params) {
+  return launch_call(__func__, f,
+                     request_of(gx, gy, gz, bx, by, bz, shared, stream, params, nullptr, true, false));
+}
+CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
+                                        unsigned int bx, unsigned int by, unsigned int bz,
+                                        unsigned int shared, CUstream stream, void** params) {
+  return launch_call(__func__, f,
+                     request_of(gx, gy, gz, bx, by, bz, shared, stream, params, nullptr, true, true));
+}
+
+// ---- The calls before cuLaunchKernel: a function keeps its block, shared memory and parameters ----
+
+namespace {
+
+template <class Body>
+CUresult with_function(const char* name, CUfunction given, Body&& body) {
+  return in_context(name, [&](Context&) {
+    std::lock_guard<std::mutex> held(code_table().lock);
+    Function* function = code_table().functions.check(given);
+    return function == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*function);
+  });
+}
+
+CUresult set_param(const char* name, CUfunction given, int offset, const void* value, size_t bytes) {
+  return with_function(name, given, [&](Function& function) {
+    if (offset < 0 || value == nullptr || static_cast<size_t>(offset) + bytes > 4096)
+      return CUDA_ERROR_INVALID_VALUE;
+    const size_t end = static_cast<size_t>(offset) + bytes;
+    if (function.params.size() < end) function.params.resize(end);
+    memcpy(function.params.data() + offset, value, bytes);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult launch_kept(const char* name, CUfunction given, int width, int height, CUstream stream) {
+  return in_context(name, [&](Context& context) {
+    if (width <= 0 || height <= 0) return CUDA_ERROR_INVALID_VALUE;
+    std::vector<uint8_t> params;
+    Request request{{static_cast<unsigned>(width), static_cast<unsigned>(height), 1}, {1, 1, 1}};
+    {
+      std::lock_guard<std::mutex> held(code_table().lock);
+      Function* function = code_table().functions.check(given);
+      if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+      for (int axis = 0; axis < 3; ++axis) request.block[axis] = static_cast<unsigned>(function->block[axis]);
+      request.shared = function->shared;
+      params = function->params;
+      params.resize(std::max<size_t>(params.size(), function->code->param_bytes));
+    }
+    size_t bytes = params.size();
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params.data(), CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                     CU_LAUNCH_PARAM_END};
+    request.extra = extra;
+    request.stream = stream;
+    return launch(context, given, request);
+  });
+}
+
+}  // namespace
+
+CUresult cuFuncSetBlockShape(CUfunction given, int x, int y, int z) {
+  return with_function(__func__, given, [&](Function& function) {
+    if (x <= 0 || y <= 0 || z <= 0) return CUDA_ERROR_INVALID_VALUE;
+    function.block[0] = x;
+    function.block[1] = y;
+    function.block[2] = z;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuFuncSetSharedSize(CUfunction given, unsigned int bytes) {
+  return with_function(__func__, given, [&](Function& function) {
+    function.shared = bytes;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuParamSetSize(CUfunction given, unsigned int bytes) {
+  return with_function(__func__, given, [&](Function& function) {
+    if (bytes > 4096) return CUDA_ERROR_INVALID_VALUE;
+    function.params.resize(bytes);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuParamSeti(CUfunction given, int offset, unsigned int value) {
+  return set_param(__func__, given, offset, &value, sizeof value);
+}
+CUresult cuParamSetf(CUfunction given, int offset, float value) {
+  return set_param(__func__, given, offset, &value, sizeof value);
+}
+CUresult cuParamSetv(CUfunction given, int offset, void* value, unsigned int bytes) {
+  return set_param(__func__, given, offset, value, bytes);
+}
+CUresult cuLaunch(CUfunction given) {
+  return launch_kept(__func__, given, 1, 1, nullptr);
+}
+CUresult cuLaunchGrid(CUfunction given, int width, int height) {
+  return launch_kept(__func__, given, width, height, nullptr);
+}
+CUresult cuLaunchGridAsync(CUfunction given, int width, int height, CUstream stream) {
+  return launch_kept(__func__, given, width, height, stream);
+}
