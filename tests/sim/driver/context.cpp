@@ -103,6 +103,7 @@ Context* activate(Device& device, Context* again, unsigned flags, unsigned api_v
 void deactivate(Context& context) {
   if (!context.active.exchange(false)) return;
   close_queues(context);
+  forget_peers_of(context);
   free_all(context);
   free_host_of(context);
   destroy_streams_of(context);

@@ -1,8 +1,11 @@
 // Copies and memsets, in every version and per-thread twin; each is a function of its own, as programs and
-// fences tell entry points apart by address. They are done when the call returns, the Async ones too.
+// fences tell entry points apart by address. What is checked is checked at the call; when a call returns, and
+// what the copy waits for, follows "API synchronization behavior" of the CUDA driver API's documentation.
 #include <cstring>
 
+#include "access.h"
 #include "driver.h"
+#include "queue.h"
 
 using namespace gpufence::sim;
 
@@ -11,28 +14,157 @@ namespace {
 // How the caller says an address is to be read: as a device's, as any of the host's, or "find out".
 enum class Side { device, host, unified };
 
-bool reachable(uintptr_t address, uint64_t bytes, Side side) {
-  Found found;
-  if (find(address, found)) {
-    if (found.host && side != Side::device) return true;  // the rest of the buffer need not be page-locked
-    return bytes <= found.bytes - (address - found.base);
-  }
-  // Addresses of a GPU that no allocation covers; else memory of the program, which only it can vouch for.
-  return side != Side::device && address != 0 && owner_of(address) == nullptr;
+// What it is.
+enum class Kind { pageable, pinned, device, managed };
+
+// Where a call puts its work: the calling form decides the stream and whether the caller waits.
+struct Where {
+  CUstream stream = nullptr;
+  bool per_thread = false;
+  bool async = false;
+};
+constexpr Where kPerThread = {nullptr, true, false};
+Where on(CUstream stream) {
+  return {stream, false, true};
+}
+Where on_ptsz(CUstream stream) {
+  return {stream, true, true};
 }
 
-CUresult copy(uintptr_t to, Side to_side, uintptr_t from, Side from_side, uint64_t bytes) {
-  if (bytes == 0) return CUDA_SUCCESS;
-  if (!reachable(to, bytes, to_side) || !reachable(from, bytes, from_side)) return CUDA_ERROR_INVALID_VALUE;
-  memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+// Runs body with the stream, in the current context.
+template <class Body>
+CUresult with_stream(const char* name, Where where, Body&& body) {
+  return in_context(name, [&](Context& current) {
+    Stream* stream = nullptr;
+    const CUresult found = stream_of(where.stream, where.per_thread, current, &stream);
+    return found != CUDA_SUCCESS ? found : body(*stream);
+  });
+}
+
+CUresult look_at(uintptr_t address, uint64_t bytes, Side side, Kind& kind) {
+  Found found;
+  if (!find(address, found)) {
+    kind = Kind::pageable;
+    // Addresses of a GPU that no allocation covers; else memory of the program, which only it can vouch for.
+    return side != Side::device && address != 0 && owner_of(address) == nullptr ? CUDA_SUCCESS
+                                                                                : CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool within = bytes <= found.bytes - (address - found.base);
+  if (found.host) {
+    // The rest of a buffer need not be page-locked.
+    kind = within ? Kind::pinned : Kind::pageable;
+    return within || side != Side::device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  }
+  kind = found.managed ? Kind::managed : Kind::device;
+  return within ? refusal(*found.context) : CUDA_ERROR_INVALID_VALUE;
+}
+
+bool in_host(Kind kind) {
+  return kind == Kind::pageable || kind == Kind::pinned;
+}
+
+// Work of that size is done sooner than a worker is awake.
+constexpr uint64_t kShort = 65536;
+// More than that is not staged: the call waits for the stream instead, as drivers do when their staging is
+// full.
+constexpr uint64_t kMostStaged = uint64_t{64} << 20;
+
+void start(Stream& stream, uint64_t bytes, Operation operation) {
+  if (bytes <= kShort)
+    enqueue_short(stream, std::move(operation));
+  else
+    enqueue(stream, std::move(operation));
+}
+
+// One end of a copy; of one row, of rows, or of slices.
+struct End {
+  uintptr_t base;
+  Side side;
+  uint64_t x, y, z, pitch, height;
+  Kind kind = Kind::pageable;
+
+  uint64_t offset(uint64_t row, uint64_t slice) const { return ((z + slice) * height + y + row) * pitch + x; }
+  uint8_t* at(uint64_t row, uint64_t slice) const {
+    return reinterpret_cast<uint8_t*>(base + offset(row, slice));
+  }
+};
+
+struct Box {
+  End to, from;
+  uint64_t width, height, depth;
+
+  uint64_t bytes() const { return width * height * depth; }
+
+  CUresult check() {
+    for (End* end : {&to, &from}) {
+      // A pitch of 0 is allowed where there is one row, a height of 0 where there is one slice.
+      if ((height > 1 || depth > 1 || end->y > 0 || end->z > 0) && end->pitch < end->x + width)
+        return CUDA_ERROR_INVALID_VALUE;
+      if ((depth > 1 || end->z > 0) && end->height < end->y + height) return CUDA_ERROR_INVALID_VALUE;
+      const uint64_t first = end->offset(0, 0), last = end->offset(height - 1, depth - 1) + width;
+      if (last < first) return CUDA_ERROR_INVALID_VALUE;
+      const CUresult seen = look_at(end->base + first, last - first, end->side, end->kind);
+      if (seen != CUDA_SUCCESS) return seen;
+    }
+    return CUDA_SUCCESS;
+  }
+
+  CUresult move() const {
+    for (uint64_t slice = 0; slice < depth; ++slice)
+      for (uint64_t row = 0; row < height; ++row) memmove(to.at(row, slice), from.at(row, slice), width);
+    return CUDA_SUCCESS;
+  }
+
+  // The source's rows, one behind the other, and what brings them to their places.
+  Operation staged() const {
+    auto rows = std::make_shared<std::vector<uint8_t>>(bytes());
+    uint8_t* next = rows->data();
+    for (uint64_t slice = 0; slice < depth; ++slice)
+      for (uint64_t row = 0; row < height; ++row, next += width) memcpy(next, from.at(row, slice), width);
+    return [rows, box = *this] {
+      const uint8_t* from_row = rows->data();
+      for (uint64_t slice = 0; slice < box.depth; ++slice)
+        for (uint64_t row = 0; row < box.height; ++row, from_row += box.width)
+          memcpy(box.to.at(row, slice), from_row, box.width);
+      return CUDA_SUCCESS;
+    };
+  }
+};
+
+CUresult copy_box(Stream& stream, bool async, Box box) {
+  if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
+  if (const CUresult bad = box.check(); bad != CUDA_SUCCESS) return bad;
+  const Kind to = box.to.kind, from = box.from.kind;
+  // "Any host memory to any host memory: fully synchronous", in both forms.
+  bool wait = in_host(to) && in_host(from);
+  if (!async) {
+    // Only "from device memory to device memory" is there no synchronisation with the host; managed memory is
+    // the host's as well ("all transfers involving Unified Memory regions are fully synchronous", up to CUDA
+    // 11).
+    wait = wait || in_host(to) || in_host(from) || to == Kind::managed || from == Kind::managed;
+  } else if (from == Kind::pageable && !in_host(to)) {
+    // "Staged to pinned memory": the source may be written again when the call returns.
+    if (box.bytes() <= kMostStaged && !idle(stream)) {
+      start(stream, box.bytes(), box.staged());
+      return CUDA_SUCCESS;
+    }
+    wait = true;
+  } else if (to == Kind::pageable) {
+    wait = true;  // "might be synchronous with respect to the host"
+  }
+  if (wait) return run_here(stream, [&box] { return box.move(); });
+  start(stream, box.bytes(), [box] { return box.move(); });
   return CUDA_SUCCESS;
 }
 
+Box one_row(uintptr_t to, Side to_side, uintptr_t from, Side from_side, uint64_t bytes) {
+  return {{to, to_side, 0, 0, 0, 0, 0}, {from, from_side, 0, 0, 0, 0, 0}, bytes, 1, 1};
+}
+
 CUresult copy_call(const char* name, uintptr_t to, Side to_side, uintptr_t from, Side from_side,
-                   uint64_t bytes, CUstream stream = nullptr) {
-  return in_context(name, [&](Context&) {
-    Stream* on = nullptr;
-    return stream_of(stream, false, *current_context(), &on) == CUDA_SUCCESS ? copy(to, to_side, from, from_side, bytes) : CUDA_ERROR_INVALID_HANDLE;
+                   uint64_t bytes, Where where = {}) {
+  return with_stream(name, where, [&](Stream& stream) {
+    return copy_box(stream, where.async, one_row(to, to_side, from, from_side, bytes));
   });
 }
 
@@ -40,27 +172,29 @@ uintptr_t host(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer);
 }
 
+// Between the memories of two contexts, peers or not: a real driver stages what it can't copy directly. The
+// synchronous form "does not start until all commands previously issued to either device have completed"
+// (CUDA C++ Programming Guide, Peer-to-Peer Memory Copy).
+CUresult copy_between(Stream& stream, bool async, CUcontext to, CUcontext from, Box box) {
+  Context *to_context = driver().contexts.check(to), *from_context = driver().contexts.check(from);
+  if (to_context == nullptr || from_context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  for (const Context* context : {to_context, from_context})
+    if (const CUresult refused = refusal(*context); refused != CUDA_SUCCESS) return refused;
+  if (async) return copy_box(stream, true, box);
+  if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
+  if (const CUresult bad = box.check(); bad != CUDA_SUCCESS) return bad;
+  return run_here_after(stream, {to_context, from_context}, [&box] { return box.move(); });
+}
+
 CUresult peer_copy(const char* name, CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                   CUcontext from_context, uint64_t bytes, CUstream stream = nullptr) {
-  return in_context(name, [&](Context&) {
-    if (Stream* on = nullptr; stream_of(stream, false, *current_context(), &on) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
-    if (driver().contexts.check(to_context) == nullptr || driver().contexts.check(from_context) == nullptr)
-      return CUDA_ERROR_INVALID_CONTEXT;
-    return copy(to, Side::unified, from, Side::unified, bytes);
+                   CUcontext from_context, uint64_t bytes, Where where = {}) {
+  return with_stream(name, where, [&](Stream& stream) {
+    return copy_between(stream, where.async, to_context, from_context,
+                        one_row(to, Side::unified, from, Side::unified, bytes));
   });
 }
 
-// One end of a 2D or 3D copy.
-struct End {
-  uintptr_t base;
-  Side side;
-  uint64_t x, y, z, pitch, height;
-
-  uint64_t offset(uint64_t row, uint64_t slice) const { return ((z + slice) * height + y + row) * pitch + x; }
-};
-
-template <class Copy>
-bool end_of(const Copy&, CUmemorytype type, const void* in_host, uint64_t in_device, End& end) {
+bool end_of(CUmemorytype type, const void* in_host, uint64_t in_device, End& end) {
   switch (type) {
     case CU_MEMORYTYPE_HOST:
       end.base = host(in_host);
@@ -79,78 +213,76 @@ bool end_of(const Copy&, CUmemorytype type, const void* in_host, uint64_t in_dev
   }
 }
 
-CUresult copy_box(const End& to, const End& from, uint64_t width, uint64_t height, uint64_t depth) {
-  if (width == 0 || height == 0 || depth == 0) return CUDA_SUCCESS;
-  for (const End* end : {&to, &from}) {
-    // A pitch of 0 is allowed where there is one row, a height of 0 where there is one slice.
-    if ((height > 1 || depth > 1 || end->y > 0 || end->z > 0) && end->pitch < end->x + width)
-      return CUDA_ERROR_INVALID_VALUE;
-    if ((depth > 1 || end->z > 0) && end->height < end->y + height) return CUDA_ERROR_INVALID_VALUE;
-    const uint64_t first = end->offset(0, 0), last = end->offset(height - 1, depth - 1) + width;
-    if (last < first || !reachable(end->base + first, last - first, end->side))
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-  for (uint64_t slice = 0; slice < depth; ++slice)
-    for (uint64_t row = 0; row < height; ++row)
-      memmove(reinterpret_cast<void*>(to.base + to.offset(row, slice)),
-              reinterpret_cast<const void*>(from.base + from.offset(row, slice)), width);
-  return CUDA_SUCCESS;
-}
-
 template <class Copy>
-CUresult copy_2d(const char* name, const Copy* c, CUstream stream = nullptr) {
-  return in_context(name, [&](Context&) {
+CUresult copy_2d(const char* name, const Copy* c, Where where = {}) {
+  return with_stream(name, where, [&](Stream& stream) {
     if (c == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (Stream* on = nullptr; stream_of(stream, false, *current_context(), &on) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
-    End to{0, Side::host, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0};
-    End from{0, Side::host, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0};
-    if (!end_of(*c, c->dstMemoryType, c->dstHost, c->dstDevice, to) ||
-        !end_of(*c, c->srcMemoryType, c->srcHost, c->srcDevice, from))
+    Box box{{0, Side::host, c->dstXInBytes, c->dstY, 0, c->dstPitch, 0},
+            {0, Side::host, c->srcXInBytes, c->srcY, 0, c->srcPitch, 0},
+            c->WidthInBytes,
+            c->Height,
+            1};
+    if (!end_of(c->dstMemoryType, c->dstHost, c->dstDevice, box.to) ||
+        !end_of(c->srcMemoryType, c->srcHost, c->srcDevice, box.from))
       return CUDA_ERROR_INVALID_VALUE;
-    return copy_box(to, from, c->WidthInBytes, c->Height, 1);
+    return copy_box(stream, where.async, box);
   });
 }
 
 // CUDA_MEMCPY3D of both ABIs, and CUDA_MEMCPY3D_PEER.
 template <class Copy>
-CUresult copy_3d(const char* name, const Copy* c, CUstream stream = nullptr) {
-  return in_context(name, [&](Context&) {
+CUresult copy_3d(const char* name, const Copy* c, Where where = {}) {
+  return with_stream(name, where, [&](Stream& stream) {
     if (c == nullptr || c->srcLOD != 0 || c->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
-    if (Stream* on = nullptr; stream_of(stream, false, *current_context(), &on) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
-    End to{0, Side::host, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight};
-    End from{0, Side::host, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight};
-    if (!end_of(*c, c->dstMemoryType, c->dstHost, c->dstDevice, to) ||
-        !end_of(*c, c->srcMemoryType, c->srcHost, c->srcDevice, from))
+    Box box{{0, Side::host, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight},
+            {0, Side::host, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight},
+            c->WidthInBytes,
+            c->Height,
+            c->Depth};
+    if (!end_of(c->dstMemoryType, c->dstHost, c->dstDevice, box.to) ||
+        !end_of(c->srcMemoryType, c->srcHost, c->srcDevice, box.from))
       return CUDA_ERROR_INVALID_VALUE;
-    return copy_box(to, from, c->WidthInBytes, c->Height, c->Depth);
+    if constexpr (std::is_same_v<Copy, CUDA_MEMCPY3D_PEER>)
+      return copy_between(stream, where.async, c->dstContext, c->srcContext, box);
+    else
+      return copy_box(stream, where.async, box);
   });
 }
 
+// A memset is the work of the stream's GPU alone: another GPU's memory has to be within its reach.
+// "Asynchronous with respect to the host except when the target memory is pinned host memory. The Async
+// versions are always asynchronous." Managed memory, which the host reads as well, is treated like pinned.
 template <class Element>
 CUresult set_2d(const char* name, uintptr_t to, uint64_t pitch, Element value, uint64_t width,
-                uint64_t height, CUstream stream = nullptr) {
-  return in_context(name, [&](Context&) {
-    if (Stream* on = nullptr; stream_of(stream, false, *current_context(), &on) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_HANDLE;
+                uint64_t height, Where where = {}) {
+  return with_stream(name, where, [&](Stream& stream) {
     if (width == 0 || height == 0) return CUDA_SUCCESS;
     if (to % sizeof(Element) != 0 || width > UINT64_MAX / sizeof(Element)) return CUDA_ERROR_INVALID_VALUE;
     const uint64_t row_bytes = width * sizeof(Element);
     if (height > 1 && (pitch < row_bytes || pitch % sizeof(Element) != 0)) return CUDA_ERROR_INVALID_VALUE;
-    if (!reachable(to, (height - 1) * pitch + row_bytes, Side::device)) return CUDA_ERROR_INVALID_VALUE;
-    for (uint64_t row = 0; row < height; ++row) {
-      auto* at = reinterpret_cast<Element*>(to + row * pitch);
-      if constexpr (sizeof(Element) == 1) {
-        memset(at, value, width);
-      } else {
-        for (uint64_t i = 0; i < width; ++i) at[i] = value;
+    Kind kind;
+    const CUresult seen = look_at(to, (height - 1) * pitch + row_bytes, Side::device, kind);
+    if (seen != CUDA_SUCCESS) return seen;
+    if (!may_touch(*stream.context, to)) return CUDA_ERROR_INVALID_VALUE;
+    auto fill = [=] {
+      for (uint64_t row = 0; row < height; ++row) {
+        auto* at = reinterpret_cast<Element*>(to + row * pitch);
+        if constexpr (sizeof(Element) == 1)
+          memset(at, value, width);
+        else
+          for (uint64_t i = 0; i < width; ++i) at[i] = value;
       }
-    }
+      return CUDA_SUCCESS;
+    };
+    if (!where.async && kind != Kind::device) return run_here(stream, fill);
+    start(stream, row_bytes * height, fill);
     return CUDA_SUCCESS;
   });
 }
 
 template <class Element>
-CUresult set(const char* name, uintptr_t to, Element value, uint64_t count, CUstream stream = nullptr) {
-  return set_2d(name, to, 0, value, count, 1, stream);
+CUresult set(const char* name, uintptr_t to, Element value, uint64_t count, Where where = {}) {
+  return set_2d(name, to, 0, value, count, 1, where);
 }
 
 }  // namespace
@@ -161,13 +293,13 @@ CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return copy_call(__func__, to, Side::unified, from, Side::unified, bytes);
 }
 CUresult cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return copy_call(__func__, to, Side::unified, from, Side::unified, bytes);
+  return copy_call(__func__, to, Side::unified, from, Side::unified, bytes, kPerThread);
 }
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return copy_call(__func__, to, Side::unified, from, Side::unified, bytes, stream);
+  return copy_call(__func__, to, Side::unified, from, Side::unified, bytes, on(stream));
 }
 CUresult cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return copy_call(__func__, to, Side::unified, from, Side::unified, bytes, stream);
+  return copy_call(__func__, to, Side::unified, from, Side::unified, bytes, on_ptsz(stream));
 }
 CUresult cuMemcpyHtoD(CUdeviceptr_v1 to, const void* from, unsigned int bytes) {
   return copy_call(__func__, to, Side::device, host(from), Side::host, bytes);
@@ -176,16 +308,16 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
   return copy_call(__func__, to, Side::device, host(from), Side::host, bytes);
 }
 CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void* from, size_t bytes) {
-  return copy_call(__func__, to, Side::device, host(from), Side::host, bytes);
+  return copy_call(__func__, to, Side::device, host(from), Side::host, bytes, kPerThread);
 }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr_v1 to, const void* from, unsigned int bytes, CUstream stream) {
-  return copy_call(__func__, to, Side::device, host(from), Side::host, bytes, stream);
+  return copy_call(__func__, to, Side::device, host(from), Side::host, bytes, on(stream));
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  return copy_call(__func__, to, Side::device, host(from), Side::host, bytes, stream);
+  return copy_call(__func__, to, Side::device, host(from), Side::host, bytes, on(stream));
 }
 CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  return copy_call(__func__, to, Side::device, host(from), Side::host, bytes, stream);
+  return copy_call(__func__, to, Side::device, host(from), Side::host, bytes, on_ptsz(stream));
 }
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr_v1 from, unsigned int bytes) {
   return copy_call(__func__, host(to), Side::host, from, Side::device, bytes);
@@ -194,16 +326,16 @@ CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
   return copy_call(__func__, host(to), Side::host, from, Side::device, bytes);
 }
 CUresult cuMemcpyDtoH_v2_ptds(void* to, CUdeviceptr from, size_t bytes) {
-  return copy_call(__func__, host(to), Side::host, from, Side::device, bytes);
+  return copy_call(__func__, host(to), Side::host, from, Side::device, bytes, kPerThread);
 }
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr_v1 from, unsigned int bytes, CUstream stream) {
-  return copy_call(__func__, host(to), Side::host, from, Side::device, bytes, stream);
+  return copy_call(__func__, host(to), Side::host, from, Side::device, bytes, on(stream));
 }
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return copy_call(__func__, host(to), Side::host, from, Side::device, bytes, stream);
+  return copy_call(__func__, host(to), Side::host, from, Side::device, bytes, on(stream));
 }
 CUresult cuMemcpyDtoHAsync_v2_ptsz(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return copy_call(__func__, host(to), Side::host, from, Side::device, bytes, stream);
+  return copy_call(__func__, host(to), Side::host, from, Side::device, bytes, on_ptsz(stream));
 }
 CUresult cuMemcpyDtoD(CUdeviceptr_v1 to, CUdeviceptr_v1 from, unsigned int bytes) {
   return copy_call(__func__, to, Side::device, from, Side::device, bytes);
@@ -212,16 +344,16 @@ CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
   return copy_call(__func__, to, Side::device, from, Side::device, bytes);
 }
 CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-  return copy_call(__func__, to, Side::device, from, Side::device, bytes);
+  return copy_call(__func__, to, Side::device, from, Side::device, bytes, kPerThread);
 }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr_v1 to, CUdeviceptr_v1 from, unsigned int bytes, CUstream stream) {
-  return copy_call(__func__, to, Side::device, from, Side::device, bytes, stream);
+  return copy_call(__func__, to, Side::device, from, Side::device, bytes, on(stream));
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return copy_call(__func__, to, Side::device, from, Side::device, bytes, stream);
+  return copy_call(__func__, to, Side::device, from, Side::device, bytes, on(stream));
 }
 CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return copy_call(__func__, to, Side::device, from, Side::device, bytes, stream);
+  return copy_call(__func__, to, Side::device, from, Side::device, bytes, on_ptsz(stream));
 }
 
 // ---- Between contexts ----
@@ -232,15 +364,15 @@ CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CU
 }
 CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
                            size_t bytes) {
-  return peer_copy(__func__, to, to_context, from, from_context, bytes);
+  return peer_copy(__func__, to, to_context, from, from_context, bytes, kPerThread);
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
                            size_t bytes, CUstream stream) {
-  return peer_copy(__func__, to, to_context, from, from_context, bytes, stream);
+  return peer_copy(__func__, to, to_context, from, from_context, bytes, on(stream));
 }
 CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                                 CUcontext from_context, size_t bytes, CUstream stream) {
-  return peer_copy(__func__, to, to_context, from, from_context, bytes, stream);
+  return peer_copy(__func__, to, to_context, from, from_context, bytes, on_ptsz(stream));
 }
 
 // ---- Rows and slices ----
@@ -258,19 +390,19 @@ CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* copy) {
   return copy_2d(__func__, copy);
 }
 CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D* copy) {
-  return copy_2d(__func__, copy);
+  return copy_2d(__func__, copy, kPerThread);
 }
 CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D* copy) {
-  return copy_2d(__func__, copy);
+  return copy_2d(__func__, copy, kPerThread);
 }
 CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D_v1* copy, CUstream stream) {
-  return copy_2d(__func__, copy, stream);
+  return copy_2d(__func__, copy, on(stream));
 }
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) {
-  return copy_2d(__func__, copy, stream);
+  return copy_2d(__func__, copy, on(stream));
 }
 CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D* copy, CUstream stream) {
-  return copy_2d(__func__, copy, stream);
+  return copy_2d(__func__, copy, on_ptsz(stream));
 }
 CUresult cuMemcpy3D(const CUDA_MEMCPY3D_v1* copy) {
   return copy_3d(__func__, copy);
@@ -279,28 +411,28 @@ CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D* copy) {
   return copy_3d(__func__, copy);
 }
 CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D* copy) {
-  return copy_3d(__func__, copy);
+  return copy_3d(__func__, copy, kPerThread);
 }
 CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D_v1* copy, CUstream stream) {
-  return copy_3d(__func__, copy, stream);
+  return copy_3d(__func__, copy, on(stream));
 }
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D* copy, CUstream stream) {
-  return copy_3d(__func__, copy, stream);
+  return copy_3d(__func__, copy, on(stream));
 }
 CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D* copy, CUstream stream) {
-  return copy_3d(__func__, copy, stream);
+  return copy_3d(__func__, copy, on_ptsz(stream));
 }
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* copy) {
   return copy_3d(__func__, copy);
 }
 CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER* copy) {
-  return copy_3d(__func__, copy);
+  return copy_3d(__func__, copy, kPerThread);
 }
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
-  return copy_3d(__func__, copy, stream);
+  return copy_3d(__func__, copy, on(stream));
 }
 CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER* copy, CUstream stream) {
-  return copy_3d(__func__, copy, stream);
+  return copy_3d(__func__, copy, on_ptsz(stream));
 }
 
 // ---- Memsets ----
@@ -312,13 +444,13 @@ CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
   return set(__func__, to, value, count);
 }
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t count) {
-  return set(__func__, to, value, count);
+  return set(__func__, to, value, count, kPerThread);
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
-  return set(__func__, to, value, count, stream);
+  return set(__func__, to, value, count, on(stream));
 }
 CUresult cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t count, CUstream stream) {
-  return set(__func__, to, value, count, stream);
+  return set(__func__, to, value, count, on_ptsz(stream));
 }
 CUresult cuMemsetD2D8(CUdeviceptr_v1 to, unsigned int pitch, unsigned char value, unsigned int width,
                       unsigned int height) {
@@ -329,15 +461,15 @@ CUresult cuMemsetD2D8_v2(CUdeviceptr to, size_t pitch, unsigned char value, size
 }
 CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
                               size_t height) {
-  return set_2d(__func__, to, pitch, value, width, height);
+  return set_2d(__func__, to, pitch, value, width, height, kPerThread);
 }
 CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width, size_t height,
                            CUstream stream) {
-  return set_2d(__func__, to, pitch, value, width, height, stream);
+  return set_2d(__func__, to, pitch, value, width, height, on(stream));
 }
 CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
                                 size_t height, CUstream stream) {
-  return set_2d(__func__, to, pitch, value, width, height, stream);
+  return set_2d(__func__, to, pitch, value, width, height, on_ptsz(stream));
 }
 CUresult cuMemsetD16(CUdeviceptr_v1 to, unsigned short value, unsigned int count) {
   return set(__func__, to, value, count);
@@ -346,13 +478,13 @@ CUresult cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) {
   return set(__func__, to, value, count);
 }
 CUresult cuMemsetD16_v2_ptds(CUdeviceptr to, unsigned short value, size_t count) {
-  return set(__func__, to, value, count);
+  return set(__func__, to, value, count, kPerThread);
 }
 CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
-  return set(__func__, to, value, count, stream);
+  return set(__func__, to, value, count, on(stream));
 }
 CUresult cuMemsetD16Async_ptsz(CUdeviceptr to, unsigned short value, size_t count, CUstream stream) {
-  return set(__func__, to, value, count, stream);
+  return set(__func__, to, value, count, on_ptsz(stream));
 }
 CUresult cuMemsetD2D16(CUdeviceptr_v1 to, unsigned int pitch, unsigned short value, unsigned int width,
                        unsigned int height) {
@@ -363,15 +495,15 @@ CUresult cuMemsetD2D16_v2(CUdeviceptr to, size_t pitch, unsigned short value, si
 }
 CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
                                size_t height) {
-  return set_2d(__func__, to, pitch, value, width, height);
+  return set_2d(__func__, to, pitch, value, width, height, kPerThread);
 }
 CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width, size_t height,
                             CUstream stream) {
-  return set_2d(__func__, to, pitch, value, width, height, stream);
+  return set_2d(__func__, to, pitch, value, width, height, on(stream));
 }
 CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
                                  size_t height, CUstream stream) {
-  return set_2d(__func__, to, pitch, value, width, height, stream);
+  return set_2d(__func__, to, pitch, value, width, height, on_ptsz(stream));
 }
 CUresult cuMemsetD32(CUdeviceptr_v1 to, unsigned int value, unsigned int count) {
   return set(__func__, to, value, count);
@@ -380,13 +512,13 @@ CUresult cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) {
   return set(__func__, to, value, count);
 }
 CUresult cuMemsetD32_v2_ptds(CUdeviceptr to, unsigned int value, size_t count) {
-  return set(__func__, to, value, count);
+  return set(__func__, to, value, count, kPerThread);
 }
 CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream) {
-  return set(__func__, to, value, count, stream);
+  return set(__func__, to, value, count, on(stream));
 }
 CUresult cuMemsetD32Async_ptsz(CUdeviceptr to, unsigned int value, size_t count, CUstream stream) {
-  return set(__func__, to, value, count, stream);
+  return set(__func__, to, value, count, on_ptsz(stream));
 }
 CUresult cuMemsetD2D32(CUdeviceptr_v1 to, unsigned int pitch, unsigned int value, unsigned int width,
                        unsigned int height) {
@@ -397,13 +529,13 @@ CUresult cuMemsetD2D32_v2(CUdeviceptr to, size_t pitch, unsigned int value, size
 }
 CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
                                size_t height) {
-  return set_2d(__func__, to, pitch, value, width, height);
+  return set_2d(__func__, to, pitch, value, width, height, kPerThread);
 }
 CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width, size_t height,
                             CUstream stream) {
-  return set_2d(__func__, to, pitch, value, width, height, stream);
+  return set_2d(__func__, to, pitch, value, width, height, on(stream));
 }
 CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
                                  size_t height, CUstream stream) {
-  return set_2d(__func__, to, pitch, value, width, height, stream);
+  return set_2d(__func__, to, pitch, value, width, height, on_ptsz(stream));
 }

@@ -112,6 +112,7 @@ bool attribute(const Gpu& gpu, CUdevice_attribute which, int& out) {
     case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR: out = ampere ? 32 : 16; break;
     case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE: out = ampere ? 30 << 20 : 0; break;
     case CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE: out = ampere ? 128 << 20 : 0; break;
+    case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK: out = ampere ? 1024 : 0; break;
     case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_NUMA_CONFIG: out = CU_DEVICE_NUMA_CONFIG_NONE; break;
@@ -122,7 +123,7 @@ bool attribute(const Gpu& gpu, CUdevice_attribute which, int& out) {
     case CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID: out = 0x16c110de; break;
     default:
       if (which < 1 || which >= CU_DEVICE_ATTRIBUTE_MAX) return false;
-      out = 0;  // pools, virtual memory, cooperative launches, exports: not simulated
+      out = 0;  // pools, virtual memory, clusters, exports: not simulated
   }
   // clang-format on
   return true;
@@ -143,6 +144,11 @@ void copy_uuid(CUuuid* out, const Device& device) {
 }
 
 }  // namespace
+
+int gpufence::sim::device_attribute(const Device& device, CUdevice_attribute which) {
+  int value = 0;
+  return attribute(*device.gpu, which, value) ? value : 0;
+}
 
 CUresult cuDeviceGetCount(int* count) {
   return initialised(__func__, [&] {
@@ -260,25 +266,5 @@ CUresult cuDeviceGetByPCIBusId(CUdevice* out, const char* id) {
       return CUDA_SUCCESS;
     }
     return CUDA_ERROR_INVALID_DEVICE;
-  });
-}
-
-// No peers yet: every pair of GPUs is as if in two machines.
-CUresult cuDeviceCanAccessPeer(int* can, CUdevice ordinal, CUdevice peer) {
-  return with_device(__func__, ordinal, can != nullptr, [&](Device&) {
-    if (driver().device(peer) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
-    *can = 0;
-    return CUDA_SUCCESS;
-  });
-}
-
-CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevice from, CUdevice to) {
-  return with_device(__func__, from, value != nullptr, [&](Device&) {
-    if (driver().device(to) == nullptr || from == to) return CUDA_ERROR_INVALID_DEVICE;
-    if (which < CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK ||
-        which > CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED)
-      return CUDA_ERROR_INVALID_VALUE;
-    *value = 0;
-    return CUDA_SUCCESS;
   });
 }

@@ -20,9 +20,20 @@
 
 namespace gpufence::sim {
 
+namespace ptx {
+class AccessMap;
+}  // namespace ptx
+
 struct Device;
 struct Context;
 struct Queue;  // queue.h
+
+// Of what a context may touch (access.h).
+struct AccessVersion {
+  uint64_t peer_changes = 0;
+  uint64_t memory_changes = 0;
+  bool operator==(const AccessVersion&) const = default;
+};
 
 // A created stream (in Driver::streams), or one of a context's default streams, which have no handle of their
 // own.
@@ -61,6 +72,14 @@ struct Context {
   size_t sweep_at = 64;  // when `queues` is next searched for those
   Stream legacy;
   std::map<pthread_t, std::unique_ptr<Stream>> per_thread;  // under `order`
+
+  std::vector<Context*> peers;              // whose memory it may touch; under Driver::peer_lock
+  uint64_t peer_changes = 0;                // the same
+  std::atomic<uint64_t> memory_changes{0};  // allocations and frees
+  std::atomic<uint64_t> managed_blocks{0};
+  std::mutex access_lock;
+  std::shared_ptr<const ptx::AccessMap> access;  // of access_of(), under access_lock
+  AccessVersion access_made_at;
 };
 
 struct Mark;  // queue.h
@@ -107,6 +126,9 @@ struct Driver {
   Handles<Event> events;
   std::mutex host_lock;
   std::map<uintptr_t, HostRange> host_ranges;
+  std::atomic<uint64_t> host_changes{0};
+  std::atomic<uint64_t> managed_changes{0};
+  std::mutex peer_lock;
   std::atomic<unsigned long long> next_id{1};  // contexts, streams
 
   Device* device(CUdevice ordinal) const {
@@ -125,7 +147,8 @@ CUresult initialise();
 // The context on top of the calling thread's stack, or nullptr.
 Context* current_context();
 
-enum class Kind { device, managed, below_4gib };
+// code: what modules and kernels need for themselves; the fault fail_alloc_at does not count it.
+enum class Kind { device, managed, below_4gib, code };
 // In context.cpp: contexts; nullptr out of memory.
 Context* activate(Device& device, Context* again, unsigned flags, unsigned api_version);
 void deactivate(Context& context);  // its memory, streams and events go
@@ -144,9 +167,16 @@ struct Found {
 };
 bool find(uintptr_t address, Found& found);
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);
+// The block that starts there, allocated by this process on that device; others are left alone.
+bool free_block(Device& device, uintptr_t address);
+// In device.cpp: what cuDeviceGetAttribute answers; 0 for an attribute that there is not.
+int device_attribute(const Device& device, CUdevice_attribute which);
 void free_all(Context& context);
 void free_host_of(Context& context);
 void destroy_streams_of(Context& context);
+// In peers.cpp: whether the machine lets the one reach the other's memory.
+bool can_access_peer(const Device& device, const Device& peer);
+void forget_peers_of(Context& context);
 // In stream.cpp: what a stream handle means to a call made in `current`. NULL is the legacy default stream,
 // or in the _ptsz and _ptds twins (per_thread) the calling thread's. CUDA_ERROR_INVALID_HANDLE for none; the
 // fault of the stream's context if that is dead.

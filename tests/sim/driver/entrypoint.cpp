@@ -4,6 +4,7 @@
 
 #include "driver.h"
 #include "exports.h"
+#include "inside.h"
 #include "truth.h"
 
 using namespace gpufence::sim;
@@ -64,9 +65,9 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version, cuuint
 CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   return always(__func__, [&] {
     if (out == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    if (memcmp(id->bytes, kTruthTableId, sizeof id->bytes) != 0) return CUDA_ERROR_NOT_FOUND;
-    *out = &kTruth;
-    return CUDA_SUCCESS;
+    const auto is = [&](const char* known) { return memcmp(id->bytes, known, sizeof id->bytes) == 0; };
+    *out = is(kTruthTableId) ? static_cast<const void*>(&kTruth) : is(kInsideTableId) ? &kInside : nullptr;
+    return *out == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
   });
 }
 

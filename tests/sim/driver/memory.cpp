@@ -8,14 +8,27 @@
 #include <sys/mman.h>
 
 #include "driver.h"
+#include "queue.h"
 
 namespace gpufence::sim {
+namespace {
+
+// What launches may touch has changed.
+void count_change(Context& context, const Block& block, int managed_more) {
+  ++context.memory_changes;
+  if (!block.managed) return;
+  context.managed_blocks += static_cast<uint64_t>(managed_more);
+  ++driver().managed_changes;
+}
+
+}  // namespace
 
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
   Device& device = *context.device;
   const Gpu& gpu = *device.gpu;
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (gpu.fail_alloc_at != 0 && ++device.allocations == gpu.fail_alloc_at) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (kind != Kind::code && gpu.fail_alloc_at != 0 && ++device.allocations == gpu.fail_alloc_at)
+    return CUDA_ERROR_OUT_OF_MEMORY;
   if (!driver().occupancy.reserve(device.host_index, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   {
@@ -34,6 +47,7 @@ CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
       block->context_next = context.blocks;
       if (context.blocks != nullptr) context.blocks->context_prev = block;
       context.blocks = block;
+      count_change(context, *block, 1);
       *out = block;
       return CUDA_SUCCESS;
     }
@@ -51,25 +65,33 @@ Heap& heap_of(Device& device, uintptr_t address) {
 
 CUresult free_memory(CUdeviceptr pointer) {
   if (pointer == 0) return CUDA_SUCCESS;
-  auto* device = static_cast<Device*>(owner_of(pointer));
-  if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Found found;
+  if (!find(pointer, found) || found.host || found.base != pointer) return CUDA_ERROR_INVALID_VALUE;
+  // "May perform implicit synchronization" (cuMemFree): work that is under way still has the memory.
+  synchronise(*found.context);
+  if (const CUresult refused = refusal(*found.context); refused != CUDA_SUCCESS) return refused;
+  return free_block(*found.device, pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+
+bool free_block(Device& device, uintptr_t address) {
   uint64_t bytes = 0;
   {
-    std::lock_guard<std::mutex> held(device->lock);
-    Heap& heap = heap_of(*device, pointer);
-    Block* block = heap.at(pointer);
-    if (block == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    std::lock_guard<std::mutex> held(device.lock);
+    Heap& heap = heap_of(device, address);
+    Block* block = heap.at(address);
+    if (block == nullptr) return false;
     bytes = block->bytes;
+    count_change(*block->context, *block, -1);
     if (block->context_prev != nullptr) block->context_prev->context_next = block->context_next;
     if (block->context_next != nullptr) block->context_next->context_prev = block->context_prev;
     if (block->context->blocks == block) block->context->blocks = block->context_next;
     heap.free(block);
   }
-  driver().occupancy.release(device->host_index, bytes);
-  return CUDA_SUCCESS;
+  driver().occupancy.release(device.host_index, bytes);
+  return true;
 }
-
-}  // namespace
 
 bool find(uintptr_t address, Found& found) {
   if (auto* device = static_cast<Device*>(owner_of(address))) {
@@ -105,11 +127,19 @@ void free_all(Context& context) {
     for (Block *block = context.blocks, *next; block != nullptr; block = next) {
       next = block->context_next;
       bytes += block->bytes;
+      count_change(context, *block, -1);
       heap_of(device, block->address).free(block);
     }
     context.blocks = nullptr;
   }
   driver().occupancy.release(device.host_index, bytes);
+}
+
+// Page-locked memory is in reach of every GPU.
+void synchronise_all() {
+  driver().contexts.each_live([](Context* context) {
+    if (context->active) synchronise(*context);
+  });
 }
 
 void free_host_of(Context& context) {
@@ -170,6 +200,7 @@ CUresult host_allocate(Context& context, void** out, uint64_t bytes, unsigned fl
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard<std::mutex> held(driver().host_lock);
   driver().host_ranges[reinterpret_cast<uintptr_t>(memory)] = {bytes, flags, false, &context};
+  ++driver().host_changes;
   *out = memory;
   return CUDA_SUCCESS;
 }
@@ -189,6 +220,7 @@ CUresult host_register(Context& context, void* memory, uint64_t bytes, unsigned 
     if (address - before->first < before->second.bytes) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
   driver().host_ranges[address] = {bytes, flags, true, &context};
+  ++driver().host_changes;
   return CUDA_SUCCESS;
 }
 
@@ -287,11 +319,13 @@ CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
 CUresult cuMemFreeHost(void* memory) {
   return in_context(__func__, [&](Context&) {
     if (memory == nullptr) return CUDA_SUCCESS;
+    synchronise_all();
     std::lock_guard<std::mutex> held(driver().host_lock);
     auto it = driver().host_ranges.find(reinterpret_cast<uintptr_t>(memory));
     if (it == driver().host_ranges.end() || it->second.registered) return CUDA_ERROR_INVALID_VALUE;
     munmap(memory, it->second.bytes);
     driver().host_ranges.erase(it);
+    ++driver().host_changes;
     return CUDA_SUCCESS;
   });
 }
@@ -307,11 +341,13 @@ CUresult cuMemHostRegister(void* memory, size_t bytes, unsigned int flags) {
 CUresult cuMemHostUnregister(void* memory) {
   return in_context(__func__, [&](Context&) {
     if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    synchronise_all();
     std::lock_guard<std::mutex> held(driver().host_lock);
     auto it = driver().host_ranges.find(reinterpret_cast<uintptr_t>(memory));
     if (it == driver().host_ranges.end() || !it->second.registered)
       return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     driver().host_ranges.erase(it);
+    ++driver().host_changes;
     return CUDA_SUCCESS;
   });
 }
@@ -426,6 +462,7 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute which, CUd
     Found found;
     if (value == nullptr || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(pointer, found))
       return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;  // every copy is synchronous already
+    // Copies that this would change are those between devices, which no program can tell from slow ones.
+    return CUDA_SUCCESS;
   });
 }

@@ -2,6 +2,7 @@
 // the pool's and the store's alone.
 #include "queue.h"
 
+
 #include <signal.h>
 #include <time.h>
 
@@ -306,10 +307,13 @@ CUresult run_here(Stream& stream, Operation operation) {
   return finish_here(stream, item);
 }
 
-CUresult run_here_after(Stream& stream, Context& other, Operation operation) {
+CUresult run_here_after(Stream& stream, std::initializer_list<Context*> contexts, Operation operation) {
   Item item;
   item.run = std::move(operation);
-  item.after = all_work(other);
+  for (Context* context : contexts) {
+    const std::vector<Ticket> work = all_work(*context);
+    item.after.insert(item.after.end(), work.begin(), work.end());
+  }
   if (submit(stream, item, How::caller) == Given::refused) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return finish_here(stream, item);
 }
@@ -390,15 +394,14 @@ void open_queues(Context& context) {
 void close_queues(Context& context) {
   // Long enough for what ends by itself. A kernel without end is told to stop, what still waits is dropped,
   // and a host function that does not return keeps its worker and nothing else.
-  constexpr uint64_t kPatience = 5'000'000'000;
+  constexpr uint64_t kPatience = 5'000'000'000, kPatienceOnceTold = 1'000'000'000;
   const std::vector<Ticket> work = all_work(context);
-  for (int round = 0; round < 2; ++round) {
-    const uint64_t deadline = now_ns() + kPatience;
-    bool done = true;
-    for (const Ticket& ticket : work) done = ticket.wait_until(deadline) && done;
-    context.cancel.store(true, std::memory_order_release);
-    if (done) break;
-  }
+  const auto end_by = [&](uint64_t deadline) {
+    for (const Ticket& ticket : work) (void)ticket.wait_until(deadline);
+  };
+  end_by(now_ns() + kPatience);
+  context.cancel.store(true, std::memory_order_release);
+  end_by(now_ns() + kPatienceOnceTold);
   std::lock_guard<std::mutex> order(context.order);
   for (Queue* queue : context.queues) {
     std::lock_guard<std::mutex> held(queue->lock);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <mutex>
 #include <vector>
 
@@ -38,8 +39,8 @@ void enqueue_short(Stream& stream, Operation operation);
 // behave. The answer is the operation's, or that of the context if it is dead.
 CUresult run_here(Stream& stream, Operation operation);
 
-// As run_here, after all work that the other context has (cuMemcpyPeer between two GPUs).
-CUresult run_here_after(Stream& stream, Context& other, Operation operation);
+// As run_here, after all work that these contexts have (cuMemcpyPeer between two GPUs).
+CUresult run_here_after(Stream& stream, std::initializer_list<Context*> contexts, Operation operation);
 
 // Calls host code of the program on the worker, where CUDA calls answer CUDA_ERROR_NOT_PERMITTED. `always`:
 // also in a dead context, which it is told by its argument (cuStreamAddCallback); else only in a healthy one

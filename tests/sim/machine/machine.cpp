@@ -24,18 +24,19 @@ struct Model {
   const char* name;
   uint64_t memory_bytes;
   int cc_major, cc_minor, multiprocessors;
+  bool nvlink;
 };
 
 constexpr Model kModels[] = {
-    {"sim", "Simulated GPU", 16 * kGiB, 9, 0, 132},
-    {"b200", "NVIDIA B200", 180 * kGiB, 10, 0, 148},
-    {"h200", "NVIDIA H200", 141 * kGiB, 9, 0, 132},
-    {"h100", "NVIDIA H100 80GB HBM3", 80 * kGiB, 9, 0, 132},
-    {"l40s", "NVIDIA L40S", 48 * kGiB, 8, 9, 142},
-    {"rtx4090", "NVIDIA GeForce RTX 4090", 24 * kGiB, 8, 9, 128},
-    {"a100", "NVIDIA A100-SXM4-80GB", 80 * kGiB, 8, 0, 108},
-    {"a100-40", "NVIDIA A100-SXM4-40GB", 40 * kGiB, 8, 0, 108},
-    {"t4", "Tesla T4", 16 * kGiB, 7, 5, 40},
+    {"sim", "Simulated GPU", 16 * kGiB, 9, 0, 132, false},
+    {"b200", "NVIDIA B200", 180 * kGiB, 10, 0, 148, true},
+    {"h200", "NVIDIA H200", 141 * kGiB, 9, 0, 132, true},
+    {"h100", "NVIDIA H100 80GB HBM3", 80 * kGiB, 9, 0, 132, true},
+    {"l40s", "NVIDIA L40S", 48 * kGiB, 8, 9, 142, false},
+    {"rtx4090", "NVIDIA GeForce RTX 4090", 24 * kGiB, 8, 9, 128, false},
+    {"a100", "NVIDIA A100-SXM4-80GB", 80 * kGiB, 8, 0, 108, true},
+    {"a100-40", "NVIDIA A100-SXM4-40GB", 40 * kGiB, 8, 0, 108, true},
+    {"t4", "Tesla T4", 16 * kGiB, 7, 5, 40, false},
 };
 
 // Where GPUs sit on an eight-GPU board of this kind; the ninth starts over in the next domain.
@@ -76,7 +77,29 @@ std::string canonical(const Machine& machine) {
             "|" + std::to_string(gpu.fastest_rank) + "|" + std::to_string(gpu.fail_alloc_at) + "|" +
             uuid_text(gpu.uuid);
   }
+  // Where nothing was said the models say it, and they stand above.
+  if (machine.peers.rule != Peers::Rule::by_model)
+    for (const Gpu& gpu : machine.gpus) text += "\npeers " + std::to_string(gpu.peers);
   return text;
+}
+
+void set_peers(Machine& machine) {
+  auto& gpus = machine.gpus;
+  const auto reach = [&](size_t i, size_t j) {
+    if (i != j) gpus[i].peers |= uint64_t{1} << j;
+  };
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    gpus[i].peers = 0;
+    for (size_t j = 0; j < gpus.size(); ++j) {
+      const bool all = machine.peers.rule == Peers::Rule::all;
+      const bool linked = machine.peers.rule == Peers::Rule::by_model && gpus[i].nvlink && gpus[j].nvlink;
+      // cuCtxEnablePeerAccess asks for "same major compute capability".
+      if ((all || linked) && gpus[i].cc_major == gpus[j].cc_major) reach(i, j);
+    }
+  }
+  for (const std::vector<int>& group : machine.peers.groups)
+    for (int i : group)
+      for (int j : group) reach(static_cast<size_t>(i), static_cast<size_t>(j));
 }
 
 bool is_zero(const Uuid& uuid) {
@@ -125,6 +148,7 @@ bool apply_model(Gpu& gpu, std::string_view model) {
     gpu.cc_minor = m.cc_minor;
     gpu.multiprocessors = m.multiprocessors;
     gpu.context_bytes = kDefaultContextBytes;
+    gpu.nvlink = m.nvlink;
     return true;
   }
   return false;
@@ -149,6 +173,7 @@ void complete(Machine& machine) {
   std::stable_sort(machine.gpus.begin(), machine.gpus.end(), [](const Gpu& a, const Gpu& b) {
     return std::tie(a.pci_domain, a.pci_bus, a.pci_device) < std::tie(b.pci_domain, b.pci_bus, b.pci_device);
   });
+  set_peers(machine);
   const uint64_t seed = hash(canonical(machine));
   for (size_t i = 0; i < count; ++i) {
     Uuid& uuid = machine.gpus[i].uuid;

@@ -27,12 +27,22 @@ struct Gpu {
   int numa_node = 0;
   uint64_t context_bytes = 0;  // what one context costs on this GPU
   int fastest_rank = -1;       // place in CUDA's default order, 0 first; -1: from capability and size
+  bool nvlink = false;         // of the model: such GPUs reach each other unless the machine says otherwise
+  uint64_t peers = 0;          // whose memory it reaches, a bit for each host index
   uint64_t fail_alloc_at = 0;  // fault: the n-th allocation of a process answers out of memory; 0: none
+};
+
+// Who reaches whose memory directly.
+struct Peers {
+  enum class Rule { by_model, all, none, groups };
+  Rule rule = Rule::by_model;            // GPUs with NVLink and one major compute capability
+  std::vector<std::vector<int>> groups;  // of host indices: those of a group reach each other
 };
 
 struct Machine {
   std::vector<Gpu> gpus;       // in PCI order: the index is the host index, which NVML counts by
   int driver_version = 13000;  // as cuDriverGetVersion tells it
+  Peers peers;                 // what was asked for; Gpu::peers is what came of it
   std::string key;             // 16 hex digits over the whole description: equal machines are one machine
 };
 
@@ -56,7 +66,7 @@ std::string pci_text(const Gpu& gpu);     // "0000:81:00.0"
 tl::expected<uint64_t, std::string> read_size(std::string_view text);  // "80GiB" → bytes
 bool apply_model(Gpu& gpu, std::string_view model);                    // "h100"; false: no such model
 std::string model_names();
-void complete(Machine& machine);  // fills PCI ids, NUMA nodes, UUIDs and key where nothing was said
+void complete(Machine& machine);  // fills PCI ids, NUMA nodes, UUIDs, peers and key where nothing was said
 tl::expected<Machine, std::string> read_machine_file(const std::string& path);
 
 }  // namespace gpufence::sim

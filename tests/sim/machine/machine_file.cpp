@@ -55,7 +55,7 @@ struct Reader {
   }
 };
 
-constexpr const char* kTopKeys = "version, driver_version, gpu";
+constexpr const char* kTopKeys = "version, driver_version, peers, gpu";
 constexpr const char* kGpuKeys =
     "model, count, name, memory, compute_capability, multiprocessors, uuid, pci, numa, context, "
     "fastest_rank, "
@@ -147,6 +147,31 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
   machine.gpus.insert(machine.gpus.end(), static_cast<size_t>(count), gpu);
 }
 
+// "all", "none", or groups of host indices. Indices can be checked only when all GPUs are known.
+void read_peers(Reader& reader, const toml::node& node, Peers& peers) {
+  if (const auto word = node.value_exact<std::string>(); word && (*word == "all" || *word == "none")) {
+    peers.rule = *word == "all" ? Peers::Rule::all : Peers::Rule::none;
+    return;
+  }
+  peers.rule = Peers::Rule::groups;
+  const toml::array* groups = node.as_array();
+  bool good = groups != nullptr;
+  for (size_t i = 0; good && i < groups->size(); ++i) {
+    const toml::array* group = groups->get(i)->as_array();
+    good = group != nullptr;
+    std::vector<int> indices;
+    for (size_t j = 0; good && j < group->size(); ++j) {
+      const auto index = group->get(j)->value_exact<int64_t>();
+      good = index && *index >= 0 && *index < static_cast<int64_t>(kMaxGpus);
+      if (good) indices.push_back(static_cast<int>(*index));
+    }
+    peers.groups.push_back(indices);
+  }
+  if (!good)
+    reader.fail(node,
+                "peers is no list of groups; write \"all\", \"none\" or host indices as [[0, 1], [2, 3]]");
+}
+
 }  // namespace
 
 tl::expected<Machine, std::string> read_machine_file(const std::string& path) {
@@ -168,6 +193,8 @@ tl::expected<Machine, std::string> read_machine_file(const std::string& path) {
       int64_t version = 0;
       reader.number(node, "driver_version", 10000, 99990, version);
       machine.driver_version = static_cast<int>(version);
+    } else if (key.str() == "peers") {
+      read_peers(reader, node, machine.peers);
     } else if (key.str() == "gpu") {
       const toml::array* gpus = node.as_array();
       if (gpus == nullptr || !gpus->is_homogeneous(toml::node_type::table)) {
@@ -183,6 +210,11 @@ tl::expected<Machine, std::string> read_machine_file(const std::string& path) {
   if (machine.gpus.empty() || machine.gpus.size() > kMaxGpus)
     return tl::unexpected(path + ":1:1: " + std::to_string(machine.gpus.size()) + " GPUs; describe 1 to " +
                           std::to_string(kMaxGpus) + " with [[gpu]]");
+  for (const std::vector<int>& group : machine.peers.groups)
+    for (int index : group)
+      if (index >= static_cast<int>(machine.gpus.size()))
+        return tl::unexpected(path + ":1:1: peers names GPU " + std::to_string(index) + "; the last one is " +
+                              std::to_string(machine.gpus.size() - 1));
   complete(machine);
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {

@@ -1,0 +1,607 @@
+// Streams and events of the simulated driver: what is asynchronous, what waits for what, and what becomes of
+// work whose stream or context goes. Host functions that wait for a condition prove order; nothing depends on
+// speed.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gate.h"
+#include "process.h"
+
+namespace gpufence::sim {
+namespace {
+
+#define OK(call) EXPECT_EQ(call, CUDA_SUCCESS)
+
+CUcontext context_on(int ordinal) {
+  CUcontext context = nullptr;
+  OK(cuCtxCreate(&context, nullptr, 0, ordinal));
+  return context;
+}
+
+CUdeviceptr memory_of(size_t bytes) {
+  CUdeviceptr memory = 0;
+  OK(cuMemAlloc(&memory, bytes));
+  return memory;
+}
+
+char* pinned_of(size_t bytes) {
+  void* memory = nullptr;
+  OK(cuMemHostAlloc(&memory, bytes, 0));
+  memset(memory, '.', bytes);
+  return static_cast<char*>(memory);
+}
+
+CUstream stream_of(unsigned flags = CU_STREAM_DEFAULT) {
+  CUstream stream = nullptr;
+  OK(cuStreamCreate(&stream, flags));
+  return stream;
+}
+
+CUevent event_of(unsigned flags = CU_EVENT_DEFAULT) {
+  CUevent event = nullptr;
+  OK(cuEventCreate(&event, flags));
+  return event;
+}
+
+template <class Function>
+Function exported(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+// Each test in a process with this machine and a context on its first GPU.
+void on_machine(const char* machine, const std::function<void()>& body) {
+  in_child({{"GPUFENCE_SIM", machine}}, [&] {
+    OK(cuInit(0));
+    context_on(0);
+    body();
+  });
+}
+
+TEST(Streams, WorkIsDoneLaterAndInItsOrder) {
+  on_machine("1", [] {
+    CUstream stream = stream_of();
+    CUdeviceptr memory = memory_of(200000);
+    char* host = pinned_of(200000);
+    CUevent event = event_of();
+    Gate gate;
+    OK(gate.hold(stream));
+    OK(cuMemsetD8Async(memory, 'a', 200000, stream));
+    OK(cuMemcpyDtoHAsync(host, memory, 200000, stream));
+    OK(cuMemsetD8Async(memory, 'b', 200000, stream));
+    OK(cuMemcpyDtoHAsync(host, memory, 1, stream));
+    OK(cuEventRecord(event, stream));
+    EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(host[199999], '.');
+    gate.open();
+    OK(cuEventSynchronize(event));
+    OK(cuStreamQuery(stream));
+    OK(cuEventQuery(event));
+    EXPECT_EQ(std::string(host, 3), "baa");
+    EXPECT_EQ(host[199999], 'a');
+  });
+}
+
+TEST(Streams, OfOneGpuDoNotWaitForEachOther) {
+  on_machine("1", [] {
+    CUstream held = stream_of(), free = stream_of();
+    Gate gate;
+    Diary diary;
+    OK(gate.hold(held));
+    OK(diary.write(held, '2'));
+    OK(diary.write(free, '1'));
+    OK(cuStreamSynchronize(free));
+    EXPECT_EQ(diary.read(), "1");
+    gate.open();
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(diary.read(), "12");
+  });
+}
+
+TEST(Streams, TheLegacyStreamWaitsForBlockingOnesAndTheyForIt) {
+  on_machine("1", [] {
+    CUstream blocking = stream_of(), other = stream_of(), independent = stream_of(CU_STREAM_NON_BLOCKING);
+    Gate gate;
+    Diary diary;
+    OK(gate.hold(blocking));
+    OK(diary.write(blocking, 'a'));
+    OK(diary.write(nullptr, 'b'));  // after a
+    OK(diary.write(other, 'c'));    // after b, though another stream
+    OK(diary.write(independent, '*'));
+    OK(cuStreamSynchronize(independent));
+    EXPECT_EQ(diary.read(), "*");
+    EXPECT_EQ(cuStreamQuery(nullptr), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuStreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuStreamQuery(other), CUDA_ERROR_NOT_READY);
+    gate.open();
+    OK(cuStreamSynchronize(other));
+    EXPECT_EQ(diary.read(), "*abc");
+    OK(cuStreamQuery(nullptr));
+  });
+}
+
+TEST(Streams, SynchronisingTheLegacyStreamWaitsForBlockingOnes) {
+  on_machine("1", [] {
+    CUstream blocking = stream_of();
+    Gate gate;
+    Diary diary;
+    OK(gate.hold(blocking));
+    OK(diary.write(blocking, 'a'));
+    EXPECT_EQ(cuStreamQuery(nullptr), CUDA_ERROR_NOT_READY);
+    std::thread opener([&] {
+      gate.reached();
+      gate.open();
+    });
+    OK(cuStreamSynchronize(nullptr));
+    EXPECT_EQ(diary.read(), "a");
+    opener.join();
+  });
+}
+
+TEST(Streams, TheLegacyStreamOfAnotherContextIsAnother) {
+  on_machine("2", [] {
+    CUcontext first = nullptr;
+    OK(cuCtxGetCurrent(&first));
+    Gate gate;
+    Diary diary;
+    OK(gate.hold(nullptr));
+    OK(diary.write(nullptr, 'b'));
+    CUcontext second = context_on(1);
+    OK(diary.write(nullptr, 'a'));
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(diary.read(), "a");
+    OK(cuCtxSynchronize_v2(second));
+    gate.open();
+    OK(cuCtxSynchronize_v2(first));
+    EXPECT_EQ(diary.read(), "ab");
+  });
+}
+
+TEST(Streams, EachThreadHasADefaultStreamOfItsOwn) {
+  on_machine("1", [] {
+    CUcontext context = nullptr;
+    OK(cuCtxGetCurrent(&context));
+    Gate gate;
+    Diary diary;
+    OK(gate.hold(CU_STREAM_PER_THREAD));
+    OK(diary.write(CU_STREAM_PER_THREAD, 'b'));
+    unsigned long long mine = 0, others = 0, again = 0;
+    OK(cuStreamGetId(CU_STREAM_PER_THREAD, &mine));
+    OK((exported<CUresult (*)(CUstream, unsigned long long*)>("cuStreamGetId_ptsz")(nullptr, &again)));
+    EXPECT_EQ(mine, again);
+    std::thread([&] {
+      OK(cuCtxSetCurrent(context));
+      OK(cuStreamGetId(CU_STREAM_PER_THREAD, &others));
+      OK((exported<CUresult (*)(CUstream, CUhostFn, void*)>("cuLaunchHostFunc_ptsz")(
+          nullptr, [](void* seen) { *static_cast<bool*>(seen) = true; }, new bool)));
+      OK(diary.write(CU_STREAM_PER_THREAD, 'a'));
+      OK((exported<CUresult (*)(CUstream)>("cuStreamSynchronize_ptsz")(nullptr)));
+    }).join();
+    EXPECT_NE(mine, others);
+    EXPECT_EQ(diary.read(), "a");
+    OK(diary.write(CU_STREAM_LEGACY, 'c'));  // per-thread streams are blocking ones
+    EXPECT_EQ((exported<CUresult (*)(CUstream)>("cuStreamQuery_ptsz")(nullptr)), CUDA_ERROR_NOT_READY);
+    gate.open();
+    OK(cuStreamSynchronize(CU_STREAM_LEGACY));
+    EXPECT_EQ(diary.read(), "abc");
+  });
+}
+
+TEST(Streams, WaitForEventsOfOtherStreamsAndGpus) {
+  on_machine("2", [] {
+    CUstream first = stream_of(CU_STREAM_NON_BLOCKING);
+    CUevent event = event_of(CU_EVENT_DISABLE_TIMING);
+    Gate gate;
+    Diary diary;
+    OK(gate.hold(first));
+    OK(diary.write(first, 'a'));
+    OK(cuEventRecord(event, first));
+    CUstream second = stream_of(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamWaitEvent(second, event, 0));
+    OK(diary.write(second, 'b'));
+    context_on(1);
+    CUstream third = stream_of();
+    CUevent done = event_of(CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+    OK(cuStreamWaitEvent(third, event, 0));
+    EXPECT_EQ(cuStreamQuery(third), CUDA_ERROR_NOT_READY);
+    OK(cuEventRecord(done, third));
+    EXPECT_EQ(cuEventQuery(done), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuEventRecord(done, first), CUDA_ERROR_INVALID_HANDLE);  // of different contexts
+    OK(cuStreamWaitEvent(second, done, 0));
+    OK(diary.write(second, 'c'));
+    EXPECT_EQ(cuStreamWaitEvent(second, nullptr, 0), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuStreamWaitEvent(second, done, CU_EVENT_WAIT_EXTERNAL), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(diary.read(), "");
+    gate.open();
+    OK(cuStreamSynchronize(second));
+    EXPECT_EQ(diary.read(), "abc");
+    OK(cuEventSynchronize(done));
+  });
+}
+
+TEST(Streams, AWaitIsForWhatTheEventHeldAtTheCall) {
+  on_machine("1", [] {
+    CUstream early = stream_of(), late = stream_of(), waiting = stream_of();
+    CUevent event = event_of();
+    Gate gate;
+    OK(cuStreamWaitEvent(waiting, event, 0));  // never recorded: nothing to wait for
+    OK(cuEventQuery(event));
+    OK(cuEventRecord(event, early));
+    OK(cuStreamWaitEvent(waiting, event, 0));
+    OK(gate.hold(late));
+    OK(cuEventRecord(event, late));
+    EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    OK(cuStreamSynchronize(waiting));
+    OK(cuEventDestroy(event));  // while it is pending
+    EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
+    gate.open();
+    OK(cuCtxSynchronize());
+  });
+}
+
+TEST(Streams, ElapsedTimeIsOfTheWorkBetween) {
+  on_machine("1", [] {
+    CUstream stream = stream_of();
+    CUevent start = event_of(), end = event_of(), never = event_of(),
+            untimed = event_of(CU_EVENT_DISABLE_TIMING);
+    Gate gate;
+    float ms = -1;
+    OK(cuEventRecord(start, stream));
+    OK(cuEventRecord(untimed, stream));
+    OK(cuLaunchHostFunc(
+        stream, [](void*) { usleep(20000); }, nullptr));
+    OK(gate.hold(stream));
+    OK(cuEventRecord(end, stream));
+    EXPECT_EQ(cuEventElapsedTime(&ms, start, end), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuEventElapsedTime(&ms, start, never), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuEventElapsedTime(&ms, untimed, end), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuEventElapsedTime(nullptr, start, end), CUDA_ERROR_INVALID_VALUE);
+    gate.open();
+    OK(cuEventSynchronize(end));
+    OK(cuEventElapsedTime(&ms, start, end));
+    EXPECT_GE(ms, 20.0f);
+    float back = 0;
+    OK((exported<CUresult (*)(float*, CUevent, CUevent)>("cuEventElapsedTime")(&back, end, start)));
+    EXPECT_EQ(back, -ms);
+  });
+}
+
+TEST(Streams, HostFunctionsMayNotCallCuda) {
+  on_machine("1", [] {
+    static CUresult results[4];
+    static CUdeviceptr memory;
+    CUstream stream = stream_of();
+    OK(cuLaunchHostFunc(
+        stream,
+        [](void*) {
+          int count = 0;
+          results[0] = cuMemAlloc(&memory, 16);
+          results[1] = cuDeviceGetCount(&count);
+          results[2] = cuCtxSynchronize();
+        },
+        nullptr));
+    OK(cuStreamAddCallback(
+        stream, [](CUstream on, CUresult, void*) { results[3] = cuStreamQuery(on); }, nullptr, 0));
+    OK(cuStreamSynchronize(stream));
+    for (CUresult result : results) EXPECT_EQ(result, CUDA_ERROR_NOT_PERMITTED);
+    EXPECT_EQ(cuLaunchHostFunc(stream, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuStreamAddCallback(
+                  stream, [](CUstream, CUresult, void*) {}, nullptr, 1),
+              CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+TEST(Streams, ACallbackIsToldItsStreamAndThatAllIsWell) {
+  on_machine("1", [] {
+    static CUstream told = nullptr;
+    static CUresult state = CUDA_ERROR_UNKNOWN;
+    CUstream stream = stream_of();
+    int data = 0;
+    OK(cuStreamAddCallback(
+        stream,
+        [](CUstream on, CUresult result, void* pointer) {
+          told = on;
+          state = result;
+          *static_cast<int*>(pointer) = 7;
+        },
+        &data, 0));
+    OK(cuStreamSynchronize(stream));
+    EXPECT_EQ(told, stream);
+    EXPECT_EQ(state, CUDA_SUCCESS);
+    EXPECT_EQ(data, 7);
+  });
+}
+
+TEST(Streams, DestroyedWithWorkPendingItIsStillDone) {
+  on_machine("1", [] {
+    CUstream stream = stream_of();
+    CUdeviceptr memory = memory_of(100000);
+    Gate gate;
+    OK(gate.hold(stream));
+    OK(cuMemsetD8Async(memory, 'x', 100000, stream));
+    OK(cuStreamDestroy(stream));
+    EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE);
+    EXPECT_EQ(cuStreamQuery(nullptr), CUDA_ERROR_NOT_READY);  // it still counts as blocking
+    gate.open();
+    OK(cuCtxSynchronize());
+    std::string back(100000, ' ');
+    OK(cuMemcpyDtoH(back.data(), memory, back.size()));
+    EXPECT_EQ(back, std::string(100000, 'x'));
+    for (int i = 0; i < 300; ++i) OK(cuStreamDestroy(stream_of()));
+  });
+}
+
+TEST(Streams, AContextDestroyedWithWorkPendingCompletesIt) {
+  on_machine("1", [] {
+    CUcontext context = nullptr;
+    OK(cuCtxGetCurrent(&context));
+    Diary diary;
+    Gate gate;
+    CUstream stream = stream_of(), other = stream_of(CU_STREAM_NON_BLOCKING);
+    OK(gate.hold(stream));
+    OK(diary.write(stream, 'a'));
+    OK(diary.write(nullptr, 'b'));
+    CUevent event = event_of();
+    OK(cuEventRecord(event, stream));
+    OK(cuStreamWaitEvent(other, event, 0));
+    OK(diary.write(other, 'c'));
+    std::thread opener([&] {
+      gate.reached();
+      gate.open();
+    });
+    OK(cuCtxDestroy(context));
+    opener.join();
+    std::string said = diary.read();
+    EXPECT_EQ(said.size(), 3u);
+    EXPECT_LT(said.find('a'), said.find('b'));
+    EXPECT_LT(said.find('a'), said.find('c'));
+    context_on(0);
+    CUstream fresh = stream_of();
+    OK(diary.write(fresh, 'd'));
+    OK(cuStreamSynchronize(fresh));
+    EXPECT_EQ(diary.read(), said + "d");
+  });
+}
+
+TEST(Streams, ManyWorkAtOnce) {
+  on_machine("1", [] {
+    constexpr size_t kStreams = 200;
+    std::vector<CUstream> streams;
+    CUdeviceptr memory = memory_of(kStreams);
+    OK(cuMemsetD8(memory, 0, kStreams));
+    Gate gate;
+    for (size_t i = 0; i < kStreams; ++i) {
+      streams.push_back(stream_of(CU_STREAM_NON_BLOCKING));
+      OK(gate.hold(streams[i]));
+      OK(cuMemsetD8Async(memory + i, static_cast<unsigned char>(i + 1), 1, streams[i]));
+    }
+    gate.open();
+    OK(cuCtxSynchronize());
+    std::vector<unsigned char> back(kStreams);
+    OK(cuMemcpyDtoH(back.data(), memory, kStreams));
+    for (size_t i = 0; i < kStreams; ++i) EXPECT_EQ(back[i], i + 1);
+    for (CUstream stream : streams) OK(cuStreamDestroy(stream));
+  });
+}
+
+TEST(Streams, AreUsedByManyThreadsTogether) {
+  on_machine("2", [] {
+    CUcontext context = nullptr;
+    OK(cuCtxGetCurrent(&context));
+    CUstream shared = stream_of();
+    static std::atomic<int> calls;
+    calls = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        OK(cuCtxSetCurrent(context));
+        CUstream own = stream_of(t % 2 == 0 ? CU_STREAM_DEFAULT : CU_STREAM_NON_BLOCKING);
+        CUevent event = event_of();
+        for (int i = 0; i < 200; ++i) {
+          for (CUstream stream : {own, shared, CUstream{nullptr}, CU_STREAM_PER_THREAD})
+            OK(cuLaunchHostFunc(
+                stream, [](void*) { ++calls; }, nullptr));
+          OK(cuEventRecord(event, i % 2 == 0 ? own : shared));
+          OK(cuStreamWaitEvent(i % 2 == 0 ? shared : own, event, 0));
+        }
+        OK(cuStreamSynchronize(own));
+        OK(cuEventDestroy(event));
+        OK(cuStreamDestroy(own));
+      });
+    for (auto& thread : threads) thread.join();
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(calls, 3200);
+  });
+}
+
+TEST(Streams, AreNotCapturing) {
+  on_machine("1", [] {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    OK(cuStreamIsCapturing(stream_of(), &status));
+    EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
+    status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    OK(cuStreamGetCaptureInfo(nullptr, &status, nullptr, nullptr, nullptr, nullptr, nullptr));
+    EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
+    EXPECT_EQ(cuStreamIsCapturing(nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+TEST(AsyncCopy, StagesPageableMemoryAndReadsPinnedMemoryLater) {
+  on_machine("1", [] {
+    CUstream stream = stream_of();
+    CUdeviceptr from_pageable = memory_of(4), from_pinned = memory_of(4);
+    std::string pageable = "then";
+    char* pinned = pinned_of(4);
+    memcpy(pinned, "then", 4);
+    Gate gate;
+    OK(gate.hold(stream));
+    OK(cuMemcpyHtoDAsync(from_pageable, pageable.data(), 4, stream));
+    OK(cuMemcpyHtoDAsync(from_pinned, pinned, 4, stream));
+    pageable = "late";
+    memcpy(pinned, "late", 4);
+    gate.open();
+    OK(cuStreamSynchronize(stream));
+    std::string back(4, ' ');
+    OK(cuMemcpyDtoH(back.data(), from_pageable, 4));
+    EXPECT_EQ(back, "then");
+    OK(cuMemcpyDtoH(back.data(), from_pinned, 4));
+    EXPECT_EQ(back, "late");
+  });
+}
+
+TEST(AsyncCopy, StagesRowsToo) {
+  on_machine("1", [] {
+    CUstream stream = stream_of();
+    CUdeviceptr memory = memory_of(16);
+    OK(cuMemsetD8(memory, '.', 16));
+    std::string rows = "ab__cd__";
+    Gate gate;
+    OK(gate.hold(stream));
+    CUDA_MEMCPY2D copy{};
+    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+    copy.srcHost = rows.data();
+    copy.srcPitch = 4;
+    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+    copy.dstDevice = memory;
+    copy.dstPitch = 8;
+    copy.WidthInBytes = 2;
+    copy.Height = 2;
+    OK(cuMemcpy2DAsync(&copy, stream));
+    rows = "XXXXXXXX";
+    gate.open();
+    OK(cuStreamSynchronize(stream));
+    std::string back(16, ' ');
+    OK(cuMemcpyDtoH(back.data(), memory, 16));
+    EXPECT_EQ(back, "ab......cd......");
+  });
+}
+
+TEST(AsyncCopy, ToPageableMemoryIsDoneAtItsReturn) {
+  on_machine("1", [] {
+    CUstream stream = stream_of();
+    CUdeviceptr memory = memory_of(4);
+    Gate gate;
+    OK(gate.hold(stream));
+    OK(cuMemsetD8Async(memory, 'v', 4, stream));
+    std::thread opener([&] {
+      gate.reached();
+      gate.open();
+    });
+    std::string back(4, ' ');
+    OK(cuMemcpyDtoHAsync(back.data(), memory, 4, stream));
+    EXPECT_EQ(back, "vvvv");
+    opener.join();
+  });
+}
+
+TEST(SyncCopy, WaitsForItsStreamAndBetweenDevicesNotEvenThat) {
+  on_machine("1", [] {
+    CUdeviceptr one = memory_of(100000), two = memory_of(100000);
+    Gate gate;
+    OK(cuMemsetD8(one, '1', 100000));
+    OK(gate.hold(nullptr));
+    gate.reached();
+    OK(cuMemsetD8(one, '2', 100000));    // returns, though nothing is done
+    OK(cuMemcpyDtoD(two, one, 100000));  // the same
+    OK(cuMemcpy(two, one, 1));           // and by address
+    EXPECT_EQ(cuStreamQuery(nullptr), CUDA_ERROR_NOT_READY);
+    gate.open();
+    std::string back(100000, ' ');
+    OK(cuMemcpyDtoH(back.data(), two, 100000));
+    EXPECT_EQ(back, std::string(100000, '2'));
+  });
+}
+
+TEST(SyncCopy, OfManagedAndPinnedMemoryIsSeenByTheHostAtOnce) {
+  on_machine("1", [] {
+    CUdeviceptr managed = 0;
+    OK(cuMemAllocManaged(&managed, 100000, CU_MEM_ATTACH_GLOBAL));
+    char* pinned = pinned_of(100000);
+    OK(cuMemsetD8(managed, 'm', 100000));
+    EXPECT_EQ(reinterpret_cast<char*>(managed)[99999], 'm');
+    OK(cuMemsetD8(reinterpret_cast<CUdeviceptr>(pinned), 'p', 100000));
+    EXPECT_EQ(pinned[99999], 'p');
+    OK(cuMemcpyDtoD(managed, reinterpret_cast<CUdeviceptr>(pinned), 100000));
+    EXPECT_EQ(reinterpret_cast<char*>(managed)[99999], 'p');
+  });
+}
+
+TEST(Free, WaitsForTheWorkThatMayUseTheMemory) {
+  on_machine("1", [] {
+    CUdeviceptr memory = memory_of(100000);
+    char* pinned = pinned_of(100000);
+    CUstream stream = stream_of();
+    Gate gate;
+    Diary diary;
+    OK(gate.hold(stream));
+    OK(cuMemcpyHtoDAsync(memory, pinned, 100000, stream));
+    OK(diary.write(stream, 'a'));
+    std::thread opener([&] {
+      gate.reached();
+      gate.open();
+    });
+    OK(cuMemFreeHost(pinned));
+    EXPECT_EQ(diary.read(), "a");
+    OK(cuMemFree(memory));
+    opener.join();
+  });
+}
+
+TEST(Process, EndsWithWorkThatNeverWould) {
+  const pid_t pid = start({{"GPUFENCE_SIM", "1"}}, [] {
+    OK(cuInit(0));
+    context_on(0);
+    auto* gate = new Gate;  // leaked, as it is never opened
+    OK(gate->hold(stream_of()));
+    gate->reached();
+    atexit([] {
+      // Exit handlers still reach a driver that works.
+      CUdeviceptr memory = 0;
+      if (cuMemAlloc(&memory, 16) != CUDA_SUCCESS || cuMemsetD8(memory, 1, 16) != CUDA_SUCCESS) _exit(9);
+      CUstream stream = nullptr;
+      if (cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
+          cuLaunchHostFunc(
+              stream, [](void*) {}, nullptr) != CUDA_SUCCESS ||
+          cuStreamSynchronize(stream) != CUDA_SUCCESS)
+        _exit(8);
+    });
+    exit(testing::Test::HasFailure() ? 1 : 3);
+  });
+  const int status = finish(pid);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
+TEST(Process, ForkedWhileStreamsWorkTheChildHasNoCudaAndTheParentGoesOn) {
+  on_machine("1", [] {
+    CUstream stream = stream_of();
+    Gate gate;
+    Diary diary;
+    OK(gate.hold(stream));
+    gate.reached();
+    for (int i = 0; i < 20; ++i) {
+      const pid_t pid = fork();
+      if (pid == 0) {
+        const bool right = cuStreamSynchronize(stream) == CUDA_ERROR_NOT_INITIALIZED &&
+                           cuLaunchHostFunc(
+                               stream, [](void*) {}, nullptr) == CUDA_ERROR_NOT_INITIALIZED &&
+                           cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED;
+        _exit(right ? 0 : 1);
+      }
+      OK(diary.write(stream, 'a'));
+      EXPECT_EQ(finish(pid), 0);
+    }
+    gate.open();
+    OK(cuStreamSynchronize(stream));
+    EXPECT_EQ(diary.read(), std::string(20, 'a'));
+  });
+}
+
+}  // namespace
+}  // namespace gpufence::sim
