@@ -1,0 +1,1 @@
+#include "adds_kernel.cuh"
