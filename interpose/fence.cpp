@@ -233,7 +233,9 @@ Configuration configure(const Environment& environment) {
   const auto bad = [&](const std::string& why) {
     const bool denied = deny_on_error(environment);
     rules.journal->say({"GF502", Severity::error, why + (denied ? "; CUDA is denied" : "; ignored"), why});
-    if (denied && rules.deny.load() == nullptr) rules.deny.store(new std::string(why));
+    if (!denied || rules.denied_from_start != nullptr) return;
+    rules.denied_from_start = std::make_unique<const std::string>(why);
+    rules.deny.store(rules.denied_from_start.get());
   };
 
   rules.host_gpus = split(environment("GPUFENCE_GPUS").value_or(""));

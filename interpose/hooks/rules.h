@@ -33,8 +33,10 @@ struct CapRule {
 
 struct Rules {
   std::atomic<const std::string*> deny{nullptr};  // set: cuInit answers CUDA_ERROR_NO_DEVICE, and this is why
-  std::optional<std::vector<std::string>> view;   // UUIDs in ordinal order; none: no view was asked for
-  std::vector<std::string> host_gpus;             // UUIDs by host index; empty: not known here
+  std::unique_ptr<const std::string>
+      denied_from_start;  // what `deny` points to if the settings themselves are at fault
+  std::optional<std::vector<std::string>> view;  // UUIDs in ordinal order; none: no view was asked for
+  std::vector<std::string> host_gpus;            // UUIDs by host index; empty: not known here
   Numbering numbering = Numbering::host;
   std::optional<std::string> given_mask;  // CUDA_VISIBLE_DEVICES as the launcher set it
   std::vector<CapRule> caps;
