@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 namespace gpufence::sim::ptx {
@@ -61,7 +62,10 @@ struct Function {
   // faults with Fault::Kind::unsupported and this text, before anything ran.
   std::string unsupported;
 
+  // The interpreter's own.
+  std::string unsupported_here;  // what the body itself holds, without its calls
   std::shared_ptr<const Code> code;
+  std::vector<std::pair<uint32_t, uint32_t>> shared_places;  // of an entry: index in Module::globals, offset
 };
 
 // A word of an initialiser that holds an address known only on a device.

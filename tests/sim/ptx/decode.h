@@ -1,0 +1,119 @@
+// Decoded code: one Op an instruction, its operands resolved to byte offsets in a frame of registers. A
+// register of a warp is a row of 32 lanes; a predicate is a word of 32 bits. Literals are rows too, so that
+// an Op never asks what kind of operand it has. All references out of a function (globals, functions, shared
+// variables) are indices in tables, so that link() can renumber them in a copy.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "ptx/module.h"
+#include "syntax.h"
+
+namespace gpufence::sim::ptx {
+
+struct Warp;
+struct Op;
+// Runs one Op for the active lanes and says which is next; nullptr: the warp stops here (Warp::state says
+// why).
+using Handler = const Op* (*)(Warp&, const Op*);
+
+struct Op {
+  Handler run = nullptr;
+  uint32_t r[6] = {};      // rows: results first, then sources
+  uint32_t guard = 0;      // predicate word; the default is the frame's word of ones
+  uint32_t guard_xor = 0;  // ~0 for @!p
+  int64_t imm = 0;
+  int32_t jump = 0;   // in Ops from this one: a branch's target
+  int32_t merge = 0;  // likewise: where lanes that part here meet again; 0: only at the end
+  uint32_t line = 0;
+  uint8_t small[4] = {};  // what else the handler wants
+};
+static_assert(sizeof(Op) == 72 || sizeof(Op) == 64);
+
+// Fixed words at the start of each frame.
+constexpr uint32_t kTrue = 0, kFalse = 4, kCarry = 8, kPredicateSink = 12;
+constexpr uint32_t kFrameHead = 64;
+constexpr unsigned kLanes = 32;
+
+struct Constant {
+  enum class Kind : uint8_t { literal, global, shared, local, function };
+  Kind kind = Kind::literal;
+  uint8_t bytes = 4;  // of a lane: 2, 4, 8
+  uint32_t row = 0;
+  uint32_t index = 0;  // in Module::globals or ::functions
+  int64_t value = 0;   // or what is added to the address
+};
+
+struct ArgumentCopy {
+  uint32_t from = 0, to = 0;  // offsets in parameter areas
+  uint32_t bytes = 0;
+};
+
+struct CallSite {
+  bool indirect = false;
+  uint32_t function = 0;  // index in Module::functions, of a direct call
+  std::vector<uint32_t>
+      arguments;  // offsets in the caller's parameter area; where they go is the callee's to say
+  std::vector<uint32_t> argument_bytes;
+  std::vector<uint32_t> results;
+  std::vector<uint32_t> result_bytes;
+};
+
+struct BranchTable {
+  std::vector<int32_t> jumps;  // in Ops from the brx.idx
+};
+
+struct Code {
+  std::vector<Op> ops;
+  std::vector<Constant> constants;
+  std::vector<CallSite> calls;
+  std::vector<BranchTable> tables;
+  std::vector<std::string>
+      texts;  // opcodes by line order, for faults: index in Op::small is not needed, see opcode_at
+  std::vector<std::pair<uint32_t, std::string>> opcodes;  // line → opcode, ascending
+
+  uint32_t frame_bytes = 0;  // all of it, parameter area included
+  uint32_t sink_row = 0;
+  uint32_t param_area = 0;              // offset in the frame: words of 4 bytes, each a row of 32 lanes
+  uint32_t param_area_bytes = 0;        // a lane's
+  std::vector<uint32_t> param_offsets;  // of a .func: where its parameters and results lie in the area
+  std::vector<uint32_t> result_offsets;
+  std::vector<uint32_t> param_sizes, result_sizes;
+  uint32_t local_bytes = 0;  // a thread's
+  uint32_t registers = 0;    // 32-bit registers live at once, an estimate
+
+  std::vector<uint32_t> shared_used;     // indices of globals, shared space, in order of first use
+  std::vector<uint32_t> functions_used;  // called directly or named
+  bool calls_indirectly = false;
+
+  [[nodiscard]] std::string_view opcode_at(uint32_t line) const;
+};
+
+struct NameHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+};
+struct Symbol {
+  bool is_function = false;
+  uint32_t index = 0;
+};
+using Symbols = std::unordered_map<std::string, Symbol, NameHash, std::equal_to<>>;
+
+// Makes code of a body. What the interpreter cannot do goes into function.unsupported; the error is for
+// damage.
+tl::expected<std::shared_ptr<const Code>, Error> decode_body(Module& module, const Symbols& symbols,
+                                                             Function& function, const Body& body);
+
+// Totals of each entry over what it can reach; the places of shared variables; which functions are
+// unsupported because of what they call. To be called once a module is complete.
+std::optional<Error> finish(Module& module);
+
+// vprintf, malloc, free, __assertfail …: what calls of undefined functions may name.
+Handler builtin_named(std::string_view name);
+
+}  // namespace gpufence::sim::ptx
