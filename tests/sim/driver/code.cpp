@@ -219,6 +219,15 @@ void unload(Module& module) {
   forget(module);
 }
 
+void load_libraries_into(Context& context) {
+  if (!eager_loading()) return;
+  std::lock_guard<std::mutex> held(code_table().lock);
+  code_table().libraries.each_live([&](Library* library) {
+    Module* module = nullptr;
+    (void)module_of(*library, context, &module);  // what fails is told at its use
+  });
+}
+
 void unload_code_of(Context& context) {
   std::lock_guard<std::mutex> held(code_table().lock);
   code_table().modules.each_live([&](Module* module) {

@@ -119,6 +119,8 @@ CUresult resolve(CUfunction handle, Context& context, Function** out);
 
 // ---- Without it ----
 
+// With eager loading a new context gets all libraries at once.
+void load_libraries_into(Context& context);
 // The context's modules go, and what libraries have of it.
 void unload_code_of(Context& context);
 

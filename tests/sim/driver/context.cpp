@@ -2,7 +2,9 @@
 // streams and events go with it.
 #include <cstdlib>
 
+#include "code.h"
 #include "driver.h"
+#include "output.h"
 #include "queue.h"
 
 namespace gpufence::sim {
@@ -97,6 +99,7 @@ Context* activate(Device& device, Context* again, unsigned flags, unsigned api_v
   open_queues(*context);
   context->active.store(true, std::memory_order_release);
   if (again == nullptr) driver().contexts.publish(context);
+  load_libraries_into(*context);
   return context;
 }
 
@@ -104,6 +107,8 @@ void deactivate(Context& context) {
   if (!context.active.exchange(false)) return;
   close_queues(context);
   forget_peers_of(context);
+  close_output(context);
+  unload_code_of(context);
   free_all(context);
   free_host_of(context);
   destroy_streams_of(context);

@@ -71,14 +71,6 @@ CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   });
 }
 
-CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* out) {
-  return initialised(__func__, [&] {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
-    *out = CU_MODULE_LAZY_LOADING;
-    return CUDA_SUCCESS;
-  });
-}
-
 // ---- Profiler control: there is no profiler, which is no error ----
 
 #include <cudaProfiler.h>

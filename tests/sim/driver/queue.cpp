@@ -2,6 +2,7 @@
 // the pool's and the store's alone.
 #include "queue.h"
 
+#include "output.h"
 
 #include <signal.h>
 #include <time.h>
@@ -68,6 +69,7 @@ void run(Queue& queue, Item& item) {
   if (state == CUDA_SUCCESS && context.cancel.load(std::memory_order_acquire))
     state = CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (item.host && (state == CUDA_SUCCESS || item.always)) {
+    flush_output(context);
     in_host_function = true;
     item.host(state);
     in_host_function = false;
@@ -196,6 +198,7 @@ CUresult finish_here(Stream& stream, Item& item) {
   Context& context = *stream.context;
   Ticket{&queue, item.number - 1}.wait();
   for (const Ticket& ticket : item.after) ticket.wait();
+  flush_output(context);
   Completion completion{queue, item.number};
   if (const CUresult refused = refusal(context); refused != CUDA_SUCCESS) return refused;
   const CUresult result = item.run();
@@ -369,10 +372,12 @@ void synchronise(Stream& stream) {
   }
   Ticket{stream.queue, stream.queue->submitted.load()}.wait();
   for (const Ticket& ticket : after) ticket.wait();
+  flush_output(*stream.context);
 }
 
 void synchronise(Context& context) {
   for (const Ticket& ticket : all_work(context)) ticket.wait();
+  flush_output(context);
 }
 
 void open_queue(Stream& stream) {

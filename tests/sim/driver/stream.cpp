@@ -1,6 +1,7 @@
 // Streams and events: their handles, whose they are, and what goes wrong across GPUs. What waits for what is
 // queue.cpp's affair.
 #include "driver.h"
+#include "output.h"
 #include "queue.h"
 
 namespace gpufence::sim {
@@ -396,6 +397,7 @@ CUresult cuEventQuery(CUevent event) {
 CUresult cuEventSynchronize(CUevent event) {
   return with_event(__func__, event, [](Event& asked) {
     if (const std::shared_ptr<Mark> last = last_mark(asked)) last->ticket.wait();
+    flush_output(*asked.context);
     return asked.context->fault.load();
   });
 }
