@@ -1,6 +1,7 @@
 // Start, devices and primary contexts, with the driver calls of the genuine runtime in its order: version,
 // cuInit, loading mode, count, then per device handle, name, total, attributes and UUID, all cached; a
 // primary context is retained at the first use of its device and released from an exit handler.
+#include "tests/sim/runtime/program.h"
 #include "tests/sim/runtime/runtime.h"
 
 #include <stdlib.h>
@@ -37,8 +38,9 @@ cudaError_t Runtime::start() {
 
   if (const CUresult initialised = driver_.cuInit(0); initialised != CUDA_SUCCESS)
     return from_driver(initialised);
-  CUmoduleLoadingMode mode;
-  driver_.cuModuleGetLoadingMode(&mode);  // asked as the genuine one does; nothing here depends on it
+  CUmoduleLoadingMode mode = CU_MODULE_LAZY_LOADING;
+  driver_.cuModuleGetLoadingMode(&mode);
+  eager_ = mode == CU_MODULE_EAGER_LOADING;
 
   int count = 0;
   if (const CUresult counted = driver_.cuDeviceGetCount(&count); counted != CUDA_SUCCESS)
@@ -234,9 +236,10 @@ cudaError_t Runtime::primary(int ordinal, CUcontext* context) {
           got != CUDA_SUCCESS) {
         return from_driver(got);
       }
-      ++device.retained;
+      if (device.retained++ == 0) ++in_use_;
       device.primary.store(retained, std::memory_order_release);
       device.live.store(true, std::memory_order_release);
+      if (eager_) load_programs(driver_);
     }
   }
   *context = device.primary.load(std::memory_order_acquire);
@@ -259,6 +262,7 @@ cudaError_t Runtime::reset(int ordinal) {
 }
 
 void Runtime::release_all() {
+  if (instance->error_ == cudaSuccess) unload_programs(instance->driver_);
   for (int ordinal = 0; ordinal < instance->count_; ++ordinal) {
     Device& device = instance->devices_[ordinal];
     // No lock: a thread that was ended inside a driver call would hold it for ever.
