@@ -66,7 +66,8 @@ int main() {
   const Vectors first = of[0], last = of[count - 1];
   CHECK(cudaSetDevice(count - 1));
   add<<<1, 32>>>(first.a, last.b, last.sum, 32);
-  std::printf("CUDA %d with memory of CUDA 0: %s, %s\n", count - 1, cudaGetErrorName(cudaGetLastError()),
+  const cudaError_t launched = cudaGetLastError();
+  std::printf("CUDA %d with memory of CUDA 0: %s, %s\n", count - 1, cudaGetErrorName(launched),
               cudaGetErrorName(cudaDeviceSynchronize()));
   return 0;
 }

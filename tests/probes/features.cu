@@ -127,7 +127,7 @@ static bool managed() {
 // ---- shared memory ----
 __global__ void reverse(int* values, int n) {
   extern __shared__ int copy[];
-  __shared__ int offset;
+  __shared__ volatile int offset;  // volatile, or the compiler does without
   if (threadIdx.x == 0) offset = 1000;
   copy[threadIdx.x] = values[threadIdx.x];
   __syncthreads();

@@ -325,21 +325,6 @@ TEST(SimulatedRuntime, AgreesWithTheDriverAboutMemory) {
             "freed: cudaMemGetInfo 0: free 4032 total 4096 MiB\n");
 }
 
-TEST(SimulatedRuntime, SaysOnceThatItCannotLaunchAndGoesOn) {
-  FourGpus m;
-  for (const char* program : {"kernel_shared", "kernel_static"}) {
-    Process running = m.start_unfenced({probe(program)}, kPciOrder);
-    const std::string pid = std::to_string(running.pid());
-    const Result r = running.wait();
-    EXPECT_EQ(r.out, "launch: cudaErrorNotSupported\n");
-    EXPECT_EQ(r.err,
-              "gpufence[" + pid +
-                  "] GF601 warning: the simulator has no kernel launch (__cudaLaunchKernel): it answered "
-                  "cudaErrorNotSupported\n");
-    EXPECT_EQ(r.exit, 0);
-  }
-}
-
 TEST(SimulatedRuntime, NeedsADriverOfItsOwnAge) {
   FourGpus m;
   m.set_driver_version(12080);

@@ -112,6 +112,16 @@ CUresult compile(const CodeImage& image, const Device& device, std::shared_ptr<c
   }
   auto linked = ptx::link(parts);
   if (!linked) return error_of(linked.error(), log);
+  // Of PTX that stands for itself ptxas knows that a function is missing. A fatbin's may be in a library that
+  // has no PTX (libcudadevrt): only its kernels that need it can't run.
+  const bool all_text = std::all_of(image.members.begin(), image.members.end(),
+                                    [](const Binary& binary) { return binary.is_text; });
+  for (const ptx::Function& function : (*linked)->functions) {
+    if (!all_text || !function.is_entry || function.unsupported.rfind("undefined function ", 0) != 0)
+      continue;
+    log = "ptxas fatal   : " + function.unsupported;
+    return CUDA_ERROR_INVALID_PTX;
+  }
   out = std::move(*linked);
   return CUDA_SUCCESS;
 }
