@@ -130,7 +130,7 @@ TEST_P(EveryFault, IsToldAtTheNextSynchronisationAndStays) {
   }
   EXPECT_TRUE(r.complains("features.cu:")) << r.err;
   EXPECT_TRUE(
-      r.complains(": void asserts(int): block: [0,0,0], thread: [1,0,0] Assertion `threadIdx.x < n' failed."))
+      r.complains(": void asserts(int): block: [0,0,0], thread: [1,0,0] Assertion `threadIdx.x < n` failed."))
       << r.err;
 }
 

@@ -30,12 +30,12 @@ Output* known_output_of(Context& context) {
   return it == outputs().of.end() ? nullptr : it->second.get();
 }
 
-// "file:12: void f(): block: [0,0,0], thread: [0,0,0] Assertion `…' failed." is what an assert says, and it
+// "file:12: void f(): block: [0,0,0], thread: [0,0,0] Assertion `…` failed." is what an assert says, and it
 // goes to stderr at once.
 bool is_assertion(std::string_view text) {
   return text.find(": block: [") != std::string_view::npos &&
          text.find("] Assertion `") != std::string_view::npos && text.size() > 10 &&
-         text.substr(text.size() - 10) == "' failed.\n";
+         text.substr(text.size() - 10) == "` failed.\n";
 }
 
 constexpr uint64_t kHeapStep = 16;
