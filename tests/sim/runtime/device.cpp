@@ -108,7 +108,11 @@ cudaError_t cudaDeviceSynchronize() {
 }
 
 cudaError_t cudaDeviceReset() {
-  return started([](Runtime& runtime) { return runtime.reset(runtime.current_ordinal()); });
+  return started([](Runtime& runtime) {
+    const cudaError_t reset = runtime.reset(runtime.current_ordinal());
+    if (reset == cudaSuccess) let_faults_go();
+    return reset;
+  });
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned int flags) {
@@ -193,6 +197,13 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags) {
   return started([&](Runtime& runtime) -> cudaError_t {
     if (!runtime.valid(peer)) return cudaErrorInvalidDevice;
     if (const cudaError_t bound = runtime.bind(); bound != cudaSuccess) return bound;
+    // "cudaErrorInvalidDevice if cudaDeviceCanAccessPeer() indicates that the current device cannot": where
+    // the driver has a code of its own.
+    int can = 0;
+    const CUresult asked = runtime.driver().cuDeviceCanAccessPeer(
+        &can, runtime.handle(runtime.current_ordinal()), runtime.handle(peer));
+    if (asked != CUDA_SUCCESS) return from_driver(asked);
+    if (can == 0) return cudaErrorInvalidDevice;
     CUcontext context = nullptr;
     if (const cudaError_t got = runtime.primary(peer, &context); got != cudaSuccess) return got;
     return from_driver(runtime.driver().cuCtxEnablePeerAccess(context, flags));

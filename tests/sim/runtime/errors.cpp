@@ -11,6 +11,30 @@ namespace gpufence::sim::runtime {
 namespace {
 
 constinit thread_local cudaError_t last_error = cudaSuccess;
+constinit thread_local unsigned resets_then = 0;  // when last_error was kept
+constinit std::atomic<unsigned> resets{0};
+
+// The codes of which driver_types.h says that the process has to be started anew: asking
+// for the last error does not clear these ("sticky"), until the device is reset.
+bool sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorExternalDevice:
+      return true;
+    default:
+      return false;
+  }
+}
 
 struct Said {
   const char* name;
@@ -44,8 +68,15 @@ cudaError_t from_driver(CUresult result) {
 }
 
 cudaError_t note(cudaError_t error) {
-  if (error != cudaSuccess) last_error = error;
+  if (error != cudaSuccess) {
+    last_error = error;
+    resets_then = resets.load(std::memory_order_relaxed);
+  }
   return error;
+}
+
+void let_faults_go() {
+  ++resets;
 }
 
 void say_unsupported(const char* what, const char* consequence, std::atomic<bool>& said) {
@@ -77,7 +108,7 @@ using namespace gpufence::sim::runtime;
 // These four need no driver and start nothing.
 cudaError_t cudaGetLastError() {
   const cudaError_t error = last_error;
-  last_error = cudaSuccess;
+  if (!sticky(error) || resets_then != resets.load(std::memory_order_relaxed)) last_error = cudaSuccess;
   return error;
 }
 

@@ -16,6 +16,52 @@ cudaError_t stream_device(Runtime& runtime, decltype(&::cuStreamGetDevice) ask, 
   return from_driver(got);
 }
 
+// The driver calls back with its own codes.
+struct Callback {
+  cudaStreamCallback_t function;
+  void* data;
+};
+
+void CUDA_CB call_back(CUstream stream, CUresult status, void* data) {
+  const Callback callback = *static_cast<Callback*>(data);
+  delete static_cast<Callback*>(data);
+  callback.function(stream, from_driver(status), callback.data);
+}
+
+cudaError_t add_callback(decltype(&::cuStreamAddCallback) add, cudaStream_t stream,
+                         cudaStreamCallback_t function, void* data, unsigned int flags) {
+  if (function == nullptr) return cudaErrorInvalidValue;
+  auto* callback = new Callback{function, data};
+  const CUresult added = add(stream, call_back, callback, flags);
+  if (added != CUDA_SUCCESS) delete callback;
+  return from_driver(added);
+}
+
+// The two interfaces number the states alike.
+cudaError_t capture_info(decltype(&::cuStreamGetCaptureInfo_v3) ask, cudaStream_t stream,
+                         cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+                         const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                         size_t* count) {
+  if (status == nullptr) return cudaErrorInvalidValue;
+  CUstreamCaptureStatus told = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t told_id = 0;
+  const CUresult got = ask(stream, &told, id == nullptr ? nullptr : &told_id, graph, dependencies,
+                           reinterpret_cast<const CUgraphEdgeData**>(edges), count);
+  if (got != CUDA_SUCCESS) return from_driver(got);
+  *status = static_cast<cudaStreamCaptureStatus>(told);
+  if (id != nullptr && told != CU_STREAM_CAPTURE_STATUS_NONE) *id = told_id;
+  return cudaSuccess;
+}
+
+cudaError_t is_capturing(decltype(&::cuStreamIsCapturing) ask, cudaStream_t stream,
+                         cudaStreamCaptureStatus* status) {
+  if (status == nullptr) return cudaErrorInvalidValue;
+  CUstreamCaptureStatus told = CU_STREAM_CAPTURE_STATUS_NONE;
+  const CUresult got = ask(stream, &told);
+  if (got == CUDA_SUCCESS) *status = static_cast<cudaStreamCaptureStatus>(told);
+  return from_driver(got);
+}
+
 }  // namespace
 
 extern "C" {
@@ -84,6 +130,61 @@ cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
 cudaError_t cudaStreamGetDevice_ptsz(cudaStream_t stream, int* device) {
   return started(
       [&](Runtime& r) { return stream_device(r, r.driver().cuStreamGetDevice_ptsz, stream, device); });
+}
+
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                  unsigned int flags) {
+  return in_context(
+      [&](const Driver& d) { return add_callback(d.cuStreamAddCallback, stream, callback, data, flags); });
+}
+cudaError_t cudaStreamAddCallback_ptsz(cudaStream_t stream, cudaStreamCallback_t callback, void* data,
+                                       unsigned int flags) {
+  return in_context([&](const Driver& d) {
+    return add_callback(d.cuStreamAddCallback_ptsz, stream, callback, data, flags);
+  });
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return in_context([&](const Driver& d) { return d.cuLaunchHostFunc(stream, function, data); });
+}
+cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return in_context([&](const Driver& d) { return d.cuLaunchHostFunc_ptsz(stream, function, data); });
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  return in_context([&](const Driver& d) { return is_capturing(d.cuStreamIsCapturing, stream, status); });
+}
+cudaError_t cudaStreamIsCapturing_ptsz(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  return in_context(
+      [&](const Driver& d) { return is_capturing(d.cuStreamIsCapturing_ptsz, stream, status); });
+}
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                     unsigned long long* id, cudaGraph_t* graph,
+                                     const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                                     size_t* count) {
+  return in_context([&](const Driver& d) {
+    return capture_info(d.cuStreamGetCaptureInfo_v3, stream, status, id, graph, dependencies, edges, count);
+  });
+}
+cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                          unsigned long long* id, cudaGraph_t* graph,
+                                          const cudaGraphNode_t** dependencies,
+                                          const cudaGraphEdgeData** edges, size_t* count) {
+  return in_context([&](const Driver& d) {
+    return capture_info(d.cuStreamGetCaptureInfo_v3_ptsz, stream, status, id, graph, dependencies, edges,
+                        count);
+  });
+}
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return started([&](Runtime& runtime) -> cudaError_t {
+    if (mode == nullptr) return cudaErrorInvalidValue;
+    auto exchanged = static_cast<CUstreamCaptureMode>(*mode);
+    const CUresult got = runtime.driver().cuThreadExchangeStreamCaptureMode(&exchanged);
+    if (got == CUDA_SUCCESS) *mode = static_cast<cudaStreamCaptureMode>(exchanged);
+    return from_driver(got);
+  });
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) {
