@@ -33,6 +33,11 @@ Opcode::Opcode(std::string_view text) {
   }
 }
 
+bool Opcode::has(std::string_view modifier) const {
+  return std::find(modifiers_.begin(), modifiers_.begin() + static_cast<std::ptrdiff_t>(count_), modifier) !=
+         modifiers_.begin() + static_cast<std::ptrdiff_t>(count_);
+}
+
 bool Opcode::take(std::string_view modifier) {
   for (size_t i = 0; i < count_; ++i) {
     if ((taken_ >> i & 1) == 0 && modifiers_[i] == modifier) {

@@ -198,7 +198,7 @@ void Decoder::logic(Ins& ins, Kind kind) {
   Key key;
   key.kind = kind;
   key.type = ins.op.take_type();
-  const bool one = kind == Kind::not_ || kind == Kind::cnot;
+  const bool one = kind == Kind::not_ || kind == Kind::cnot || kind == Kind::mov;
   if (is_float(key.type)) return void(unsupported(""));
   if (key.type != Type::pred) {
     if (one)
@@ -394,11 +394,11 @@ void Decoder::unpack(Ins& ins, Type type) {
 }
 
 void Decoder::mov(Ins& ins) {
+  if (ins.op.has("pred")) return logic(ins, Kind::mov);
   Key key;
   key.kind = Kind::mov;
   key.type = ins.op.take_type();
   if (!arity(ins, 2)) return;
-  if (key.type == Type::pred) return logic(ins, Kind::mov);
   if (ins[1].kind == Operand::Kind::list) return pack(ins, key.type);
   if (ins[0].kind == Operand::Kind::list) return unpack(ins, key.type);
   if (bytes_of(key.type) < 2 || bytes_of(key.type) > 8) return void(unsupported(""));

@@ -22,6 +22,7 @@ class Opcode {
   explicit Opcode(std::string_view text);
   [[nodiscard]] std::string_view base() const { return base_; }
   bool take(std::string_view modifier);  // whether it is there
+  [[nodiscard]] bool has(std::string_view modifier) const;
   std::string_view take_any(
       std::initializer_list<std::string_view> modifiers);  // the first of them, or empty
   Type take_type();                                        // the next modifier that is a type

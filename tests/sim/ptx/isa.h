@@ -118,6 +118,7 @@ struct Isa {
 };
 
 const Isa& isa();
-const Isa& isa_base();  // what runs everywhere: for tests
+// Modules that are parsed from now on run as they would on a host without AVX2: for tests.
+void use_only_base(bool yes);
 
 }  // namespace gpufence::sim::ptx

@@ -290,10 +290,48 @@ const Op* shared_at(Warp& warp, const Op* op, uint32_t lanes, const uint64_t* a,
   linear<store, M, D>(warp, op, lanes, a, warp.shared, lanes == kAll && consecutive(a, bytes));
   return op + 1;
 }
+// The loads that kernels with tiles live on: one value a lane, 32-bit addresses. Checked with a maximum and an or over
+// 32 bits, then gathered; whatever is wrong is left to the general one to tell.
+template <class M, class D>
+bool shared_gather(Warp& warp, const Op* op, uint32_t lanes) {
+  alignas(64) uint32_t a[kLanes];
+  const uint32_t* from = row<uint32_t>(warp, op->r[4]);
+  const auto add = static_cast<uint32_t>(op->imm);
+  if (lanes == kAll) {
+    GPUFENCE_LANES
+    for (unsigned i = 0; i < kLanes; ++i) a[i] = from[i] + add;
+  } else {
+    const uint32_t some = from[__builtin_ctz(lanes)] + add;
+    GPUFENCE_LANES
+    for (unsigned i = 0; i < kLanes; ++i) a[i] = (lanes & kLaneBits.bit[i]) != 0 ? from[i] + add : some;
+  }
+  uint32_t high = 0, bits = 0;
+  for (unsigned i = 0; i < kLanes; ++i) {
+    high = a[i] > high ? a[i] : high;
+    bits |= a[i];
+  }
+  if ((bits & (sizeof(M) - 1)) != 0 || high >= warp.shared_bytes || sizeof(M) > warp.shared_bytes - high) return false;
+  D* d = row<D>(warp, op->r[0]);
+  const std::byte* base = warp.shared;
+  if (lanes == kAll) {
+    GPUFENCE_LANES
+    for (unsigned i = 0; i < kLanes; ++i) d[i] = static_cast<D>(*reinterpret_cast<const M*>(base + a[i]));
+  } else {
+    alignas(64) D t[kLanes];
+    GPUFENCE_LANES
+    for (unsigned i = 0; i < kLanes; ++i) t[i] = static_cast<D>(*reinterpret_cast<const M*>(base + a[i]));
+    blend(d, t, lanes);
+  }
+  return true;
+}
+
 template <bool store, bool wide, class M, class D>
 const Op* shared(Warp& warp, const Op* op) {
   const uint32_t lanes = exec_mask(warp, op);
   if (lanes == 0) return op + 1;
+  if constexpr (!store && !wide) {
+    if (op->small[0] == 1 && shared_gather<M, D>(warp, op, lanes)) return op + 1;
+  }
   alignas(64) uint64_t a[kLanes];
   addresses<wide>(warp, op, lanes, a);
   return shared_at<store, M, D>(warp, op, lanes, a, 0);
