@@ -42,6 +42,8 @@ class Runtime {
   int current_ordinal();
   // Retains the ordinal's primary context the first time. Does not make it current.
   cudaError_t primary(int ordinal, CUcontext* context);
+  // How many devices this runtime retained so far.
+  int devices_in_use() const { return in_use_.load(std::memory_order_relaxed); }
   cudaError_t use(int ordinal);
   cudaError_t reset(int ordinal);
 
@@ -56,6 +58,8 @@ class Runtime {
   cudaError_t error_ = cudaSuccess;
   int driver_version_ = 0;
   int count_ = 0;
+  std::atomic<int> in_use_{0};
+  bool eager_ = false;  // CUDA_MODULE_LOADING=EAGER
   Device devices_[kMaxDevices];
 };
 
