@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "process.h"
@@ -434,6 +435,43 @@ TEST(Loading, IsLazyUnlessEagerIsAskedFor) {
   };
   mode({{"GPUFENCE_SIM", "1"}}, CU_MODULE_LAZY_LOADING, false);
   mode({{"GPUFENCE_SIM", "1"}, {"CUDA_MODULE_LOADING", "EAGER"}}, CU_MODULE_EAGER_LOADING, true);
+}
+
+TEST(Library, IsUsedByManyThreadsOnManyGpusAtOnce) {
+  on_one_gpu(
+      [] {
+        CUlibrary library = nullptr;
+        OK(cuLibraryLoadData(&library, kPtx, nullptr, nullptr, 0, nullptr, nullptr, 0));
+        CUkernel count = nullptr;
+        OK(cuLibraryGetKernel(&count, library, "count"));
+        std::vector<CUcontext> contexts(4);
+        for (int i = 0; i < 4; ++i) OK(cuCtxCreate(&contexts[static_cast<size_t>(i)], nullptr, 0, i));
+        constexpr unsigned kLaunches = 25;
+        std::vector<std::thread> threads;
+        for (unsigned t = 0; t < 8; ++t) {
+          threads.emplace_back([&, t] {
+            OK(cuCtxSetCurrent(contexts[t % 4]));
+            for (unsigned i = 0; i < kLaunches; ++i) {
+              OK(launch(reinterpret_cast<CUfunction>(count), 1, 32));
+              if (i % 8 != 0) continue;
+              CUmodule own = nullptr;
+              OK(cuModuleLoadData(&own, kPtx));
+              OK(launch(function(own, "count"), 1, 1));
+              EXPECT_EQ(value_at(variable(own, "counter")), 43u);
+              OK(cuModuleUnload(own));
+            }
+            OK(cuCtxSynchronize());
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+        for (CUcontext context : contexts) {
+          OK(cuCtxSetCurrent(context));
+          CUdeviceptr counter = 0;
+          OK(cuLibraryGetGlobal(&counter, nullptr, library, "counter"));
+          EXPECT_EQ(value_at(counter), 40 + 2 * kLaunches * 32 * 3);
+        }
+      },
+      "4");
 }
 
 constexpr const char* kCaller = R"(
