@@ -17,6 +17,7 @@
 
 #include "dispatch/dispatch.h"
 #include "journal/report.h"
+#include "journal/write.h"
 
 namespace gpufence {
 namespace {
@@ -55,9 +56,35 @@ Severity stderr_level(const std::optional<std::string>& text) {
   return *text == "off" ? Severity::off : Severity::warning;
 }
 
-std::optional<std::string> process_environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+std::string read_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The settings as they were when the program started: it may have cleared or replaced its environment since,
+// and must not lose its cap by that. Only our own names are taken from there, since programs that write their
+// title overwrite the rest.
+std::vector<std::string> initial_settings() {
+  std::vector<std::string> settings;
+  const std::string all = read_file("/proc/self/environ");
+  for (std::size_t at = 0; at < all.size();) {
+    const std::size_t end = std::min(all.find('\0', at), all.size());
+    if (all.compare(at, 8, "GPUFENCE") == 0) settings.push_back(all.substr(at, end - at));
+    at = end + 1;
+  }
+  return settings;
+}
+
+// What was set at the start counts; what the program set itself, where nothing was.
+Environment process_environment() {
+  return [initial = initial_settings()](const char* name) -> std::optional<std::string> {
+    const std::string lead = std::string(name) + "=";
+    for (const std::string& setting : initial) {
+      if (setting.starts_with(lead)) return setting.substr(lead.size());
+    }
+    const char* value = std::getenv(name);
+    return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+  };
 }
 
 // ---- The exit report
@@ -76,11 +103,6 @@ std::uint64_t clock_ns(clockid_t id) {
   timespec now{};
   clock_gettime(id, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-std::string read_file(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 // Nanoseconds since this process was started, in the kernel's resolution of 10 ms; 0 if /proc is not there.
@@ -167,16 +189,6 @@ journal::Report make_report(const Armed& from) {
   return report;
 }
 
-void write_all(int descriptor, const std::string& text) {
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = ::write(descriptor, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    done += static_cast<std::size_t>(written);
-  }
-}
-
 void at_exit() noexcept {
   const Armed* from = armed.load(std::memory_order_acquire);
   if (from == nullptr || reporting_pid.load() != getpid()) return;
@@ -184,18 +196,19 @@ void at_exit() noexcept {
     hooks::rules().journal->close();
     if (!from->reporting.to_stderr && from->reporting.file.empty()) return;
     const journal::Report report = make_report(*from);
-    if (from->reporting.to_stderr) write_all(2, journal::to_text(report));
+    if (from->reporting.to_stderr) journal::write_quietly(2, journal::to_text(report));
     if (from->reporting.file.empty()) return;
-    // One line a process, appended: the processes of a run share the file.
-    const int file = ::open(from->reporting.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (file < 0) {
+    // One line a process, appended: the processes of a run share the file. Not blocking: a FIFO may have no
+    // reader.
+    const int file =
+        ::open(from->reporting.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+    if (file < 0 || !journal::write_quietly(file, journal::to_json_line(report))) {
       const std::string reason = std::strerror(errno);
-      hooks::say("GF502", Severity::error,
-                 [&] { return "the report file " + from->reporting.file + " can't be written: " + reason; });
-      return;
+      hooks::say("GF502", Severity::error, [&] {
+        return "the report could not be written to " + from->reporting.file + ": " + reason;
+      });
     }
-    write_all(file, journal::to_json_line(report));
-    ::close(file);
+    if (file >= 0) ::close(file);
   } catch (...) {
     // No memory left for a report: the program's exit status is not ours to change.
   }
@@ -238,8 +251,22 @@ Configuration configure(const Environment& environment) {
     rules.deny.store(rules.denied_from_start.get());
   };
 
+  for (const auto& [name, known] :
+       {std::pair{"GPUFENCE", "off"}, std::pair{"GPUFENCE_MODE", "enforce off"},
+        std::pair{"GPUFENCE_ON_ERROR", "deny allow"}, std::pair{"GPUFENCE_NUMBERING", "host view"},
+        std::pair{"GPUFENCE_DIAGNOSE", "off default"}, std::pair{"GPUFENCE_REPORT", "stderr"},
+        std::pair{"GPUFENCE_STDERR", "off error warning info"}}) {
+    const auto value = environment(name);
+    if (!value || value->empty() ||
+        (" " + std::string(known) + " ").find(" " + *value + " ") != std::string::npos)
+      continue;
+    const std::string why = std::string(name) + "=" + *value + " is ignored: this version knows " + known;
+    rules.journal->say({"GF502", Severity::warning, why, why});
+  }
+
   rules.host_gpus = split(environment("GPUFENCE_GPUS").value_or(""));
   rules.given_mask = environment("GPUFENCE_MASK");
+  rules.positions = split(environment("GPUFENCE_POSITIONS").value_or(""));
   if (const auto view = environment("GPUFENCE_VIEW")) {
     rules.view = split(*view);
   } else if (environment("GPUFENCE_DEVICES")) {
@@ -277,10 +304,11 @@ Configuration configure(const Environment& environment) {
 
 unsigned dispatch::arm() {
   if (!hooks::have_rules()) {
-    Configuration configuration = configure(process_environment);
+    const Environment environment = process_environment();
+    Configuration configuration = configure(environment);
     auto mine = std::make_unique<Armed>();
     mine->reporting = configuration.reporting;
-    mine->run_id = process_environment("GPUFENCE_RUN").value_or("");
+    mine->run_id = environment("GPUFENCE_RUN").value_or("");
     mine->after_ns = process_age_ns();
     const Rules* built = configuration.rules.get();
     if (&hooks::publish_rules(std::move(configuration.rules)) == built) {
@@ -294,7 +322,7 @@ unsigned dispatch::arm() {
 }
 
 void dispatch::cannot_bind(const std::string& why) {
-  if (deny_on_error(process_environment)) {
+  if (deny_on_error(process_environment())) {
     hooks::deny(why);
   } else {
     hooks::say("GF501", Severity::error, [&] { return "not fenced: " + why; });

@@ -184,6 +184,13 @@ static const struct link_map *object_at(const void *address) {
   return object;
 }
 
+/* dlmopen gives a program a second set of libraries, drivers included, in which we are not: what is found there must
+ * stay there, or one driver is initialised and another one used. */
+static int in_our_namespace(const struct link_map *object) {
+  while (object && object->l_prev) object = object->l_prev;
+  return object == first_object();
+}
+
 /* A runtime is told by its version nodes: wheels rename the file and the soname. */
 static int runtime_node_of(const struct tables *t) {
   if (!t->definitions || !t->strings) return 0;
@@ -423,7 +430,9 @@ static int ours(const char *name) {
 /* The index of the hook that stands for `found`, if that is a driver's, runtime's or NVML's; else -1. */
 static int hook_for(const char *name, const void *found) {
   int runtime = 0, index = -1;
-  switch (object_kind(object_at(found), &runtime)) {
+  const struct link_map *object = object_at(found);
+  if (!in_our_namespace(object)) return -1;
+  switch (object_kind(object, &runtime)) {
     case GPUFENCE_OBJECT_DRIVER: index = find_hook(name, GPUFENCE_NODE_DRIVER); break;
     case GPUFENCE_OBJECT_NVML: index = find_hook(name, GPUFENCE_NODE_NVML); break;
     case GPUFENCE_OBJECT_RUNTIME: index = find_hook(name, runtime); break;

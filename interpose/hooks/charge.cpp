@@ -10,7 +10,8 @@ USES(cuCtxGetDevice);
 std::optional<Place> gpu_of_current_context() noexcept {
   Visible* seen = visible();
   CUdevice device = -1;
-  if (seen == nullptr || real<&::cuCtxGetDevice>(&device) != CUDA_SUCCESS || !seen->has(device)) return std::nullopt;
+  if (seen == nullptr || real<&::cuCtxGetDevice>(&device) != CUDA_SUCCESS || !seen->has(device))
+    return std::nullopt;
   return Place{seen, static_cast<std::uint32_t>(device), nullptr};
 }
 
@@ -23,6 +24,12 @@ std::optional<Place> place_of_current_context() noexcept {
 }
 
 bool reserve(const Place& place, std::uint64_t bytes) noexcept {
+  if (reserve_unseen(place, bytes)) return true;
+  place.seen->ledger->count_refusal(place.row);
+  return false;
+}
+
+bool reserve_unseen(const Place& place, std::uint64_t bytes) noexcept {
   const policies::Cap* cap = place.seen->cap(static_cast<int>(place.row));
   return place.seen->ledger->reserve(place.row, bytes, [&](std::uint64_t held) {
     return policies::decide({bytes, held}, cap).allowed;

@@ -21,6 +21,8 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
 
 // Whether the row may hold `bytes` more: decide() at the instant of the reservation.
 [[nodiscard]] bool reserve(const Place& place, std::uint64_t bytes) noexcept;
+// The same for an allocation of our own, which is no refusal in anybody's report.
+[[nodiscard]] bool reserve_unseen(const Place& place, std::uint64_t bytes) noexcept;
 
 // Books `bytes` before the driver is asked. `allocate()` is the driver's call; `address()` reads what it
 // gave.

@@ -2,6 +2,7 @@
 // and driver version against what the driver signs: for the time of the call the driver reads the view's
 // UUIDs in CUDA_VISIBLE_DEVICES, and afterwards the ordinals are compared with the view by UUID. A difference
 // fails closed.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -213,6 +214,19 @@ std::optional<observe::Device> describe_device(int ordinal, const Rules& to) {
   return device;
 }
 
+// A cap by position belongs to the GPU that stood there when it was set: a program that narrows its mask
+// changes ordinals, not caps. A GPU that stood nowhere gets the tightest.
+policies::Amount amount_for(const CapRule& rule, const observe::Device& device, const Rules& to) {
+  if (rule.amounts.by_position.empty()) return rule.amounts.at(device.ordinal);
+  const std::vector<std::string>& positions = to.view ? *to.view : to.positions;
+  if (positions.empty()) return rule.amounts.at(device.ordinal);
+  const auto found = std::find(positions.begin(), positions.end(), device.uuid);
+  if (found != positions.end()) return rule.amounts.at(static_cast<int>(found - positions.begin()));
+  policies::Amount least = rule.amounts.every.value_or(policies::Amount{});
+  for (const auto& [position, amount] : rule.amounts.by_position) least = policies::tighter(least, amount);
+  return least;
+}
+
 std::unique_ptr<Visible> look_around(const Rules& to) {
   int count = 0;
   if (real<&::cuDeviceGetCount>(&count) != CUDA_SUCCESS || count < 0 || count > kMostDevices) return nullptr;
@@ -223,7 +237,7 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
     if (!device) return nullptr;
     std::vector<policies::Cap> caps;
     for (const CapRule& rule : to.caps) {
-      caps.push_back({rule.amounts.at(ordinal).resolve(device->total), rule.scope, rule.rule});
+      caps.push_back({amount_for(rule, *device, to).resolve(device->total), rule.scope, rule.rule});
     }
     seen->caps.push_back(std::move(caps));
     uuids.push_back(device->uuid);
@@ -258,6 +272,10 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
     if (mask.out_of_memory()) return CUDA_ERROR_OUT_OF_MEMORY;
     asked = mask.asked_uuids();
     result = real<&::cuInit>(flags);
+  }
+  if (result == CUDA_ERROR_NO_DEVICE && asked != nullptr && !asked->empty()) {
+    deny("the driver shows none of the view's GPUs (" + asked->front() + (asked->size() > 1 ? ", …" : "") +
+         ")");
   }
   if (result != CUDA_SUCCESS) return result;
   std::unique_ptr<Visible> seen = look_around(to);

@@ -11,28 +11,59 @@ CUresult free_again(std::uint64_t address) {
 
 constexpr unsigned kNeeds = dispatch::kMemory;
 
-// The driver chooses the pitch: what the request asked for is reserved, what it came to is settled
-// afterwards.
-template <class Pointer, class Size, class Allocate>
-CUresult charged_pitch(Pointer* out, Size* pitch, std::uint64_t width, std::uint64_t height, const char* api,
-                       const void* caller, Allocate allocate) noexcept {
-  std::uint64_t bytes = 0;
-  if (out == nullptr || pitch == nullptr || __builtin_mul_overflow(width, height, &bytes)) return allocate();
-  const auto address = [&] { return static_cast<std::uint64_t>(*out); };
-  const CUresult result = charged(bytes, api, caller, allocate, address, free_again);
-  const std::optional<Place> place = place_of_current_context();
-  if (result != CUDA_SUCCESS || !place) return result;
-  std::optional<ledger::Holding> holding = place->seen->ledger->take(address());
-  if (!holding) return result;
-  const std::uint64_t real_bytes = static_cast<std::uint64_t>(*pitch) * height;
-  const std::uint64_t more = real_bytes > bytes ? real_bytes - bytes : 0;
-  if (!reserve(*place, more)) {
-    free_again(address());
-    place->seen->ledger->release(*holding);
-    return refuse(*place, real_bytes, observe::current(api, caller));
+// The driver rounds a row up to a step of its own. It is learned once for each element size, by the smallest
+// allocation there is, so that what is reserved before the driver is asked is what it will take.
+constinit std::atomic<std::uint64_t> learned_step[3]{};
+
+std::uint64_t pitch_step(const Place& place, unsigned element) noexcept {
+  if (element != 4 && element != 8 && element != 16) return 0;  // the driver refuses it
+  std::atomic<std::uint64_t>& step = learned_step[element / 8];
+  if (const std::uint64_t known = step.load(std::memory_order_relaxed); known != 0) return known;
+  constexpr std::uint64_t kRoom = 4096;  // more than any step seen
+  CUdeviceptr probe = 0;
+  std::size_t pitch = 0;
+  if (!reserve_unseen(place, kRoom)) return 0;
+  if (real<&::cuMemAllocPitch_v2>(&probe, &pitch, 1, 1, element) == CUDA_SUCCESS) {
+    free_again(probe);
+    step.store(pitch, std::memory_order_relaxed);
   }
-  holding->bytes += more;
-  place->seen->ledger->put_back(address(), *holding);
+  place.seen->ledger->cancel(place.row, kRoom);
+  return step.load(std::memory_order_relaxed);
+}
+
+// Reserved by the learned step, settled to the driver's own pitch. What the program gets to see is written
+// last.
+template <class Pointer, class Size, class Allocate>
+CUresult charged_pitch(Pointer* out, Size* pitch, std::uint64_t width, std::uint64_t height, unsigned element,
+                       const char* api, const void* caller, Allocate allocate) noexcept {
+  const std::optional<Place> place = place_of_current_context();
+  if (!place || out == nullptr || pitch == nullptr || width == 0 || height == 0) return allocate(out, pitch);
+  const std::uint64_t step = pitch_step(*place, element);
+  std::uint64_t row = width;
+  std::uint64_t bytes = 0;
+  const bool overflows = step != 0 && __builtin_add_overflow(width, step - 1, &row);
+  if (step != 0) row -= row % step;
+  if (overflows || __builtin_mul_overflow(row, height, &bytes)) bytes = UINT64_MAX;
+  if (!reserve(*place, bytes)) return refuse(*place, bytes, observe::current(api, caller));
+  Pointer got = 0;
+  Size real_pitch = 0;
+  const CUresult result = allocate(&got, &real_pitch);
+  ledger::Ledger& books = *place->seen->ledger;
+  if (result != CUDA_SUCCESS) {
+    books.cancel(place->row, bytes);
+    return result;
+  }
+  const std::uint64_t taken = static_cast<std::uint64_t>(real_pitch) * height;
+  const bool fits = taken <= bytes || reserve(*place, taken - bytes);
+  if (taken < bytes) books.cancel(place->row, bytes - taken);
+  const std::uint64_t booked = taken <= bytes || fits ? taken : bytes;
+  if (!fits || !books.commit(got, {place->row, taken, place->context})) {
+    free_again(got);
+    books.cancel(place->row, booked);
+    return fits ? CUDA_ERROR_OUT_OF_MEMORY : refuse(*place, taken, observe::current(api, caller));
+  }
+  *out = got;
+  *pitch = real_pitch;
   return result;
 }
 
@@ -57,17 +88,20 @@ HOOK(cuMemAlloc, kNeeds, (CUdeviceptr_v1 * dptr, unsigned int bytesize)) {
 HOOK(cuMemAllocPitch_v2, kNeeds,
      (CUdeviceptr * dptr, size_t* pPitch, size_t WidthInBytes, size_t Height,
       unsigned int ElementSizeBytes)) {
-  return charged_pitch(
-      dptr, pPitch, WidthInBytes, Height, "cuMemAllocPitch", __builtin_return_address(0),
-      [&] { return real<&::cuMemAllocPitch_v2>(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes); });
+  return charged_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes, "cuMemAllocPitch",
+                       __builtin_return_address(0), [&](CUdeviceptr* out, size_t* pitch) {
+                         return real<&::cuMemAllocPitch_v2>(out, pitch, WidthInBytes, Height,
+                                                            ElementSizeBytes);
+                       });
 }
 
 HOOK(cuMemAllocPitch, kNeeds,
      (CUdeviceptr_v1 * dptr, unsigned int* pPitch, unsigned int WidthInBytes, unsigned int Height,
       unsigned int ElementSizeBytes)) {
-  return charged_pitch(
-      dptr, pPitch, WidthInBytes, Height, "cuMemAllocPitch", __builtin_return_address(0),
-      [&] { return real<&::cuMemAllocPitch>(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes); });
+  return charged_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes, "cuMemAllocPitch",
+                       __builtin_return_address(0), [&](CUdeviceptr_v1* out, unsigned int* pitch) {
+                         return real<&::cuMemAllocPitch>(out, pitch, WidthInBytes, Height, ElementSizeBytes);
+                       });
 }
 
 HOOK(cuMemAllocManaged, kNeeds, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags)) {
@@ -84,6 +118,15 @@ HOOK(cuMemFree_v2, kNeeds, (CUdeviceptr dptr)) {
 
 HOOK(cuMemFree, kNeeds, (CUdeviceptr_v1 dptr)) {
   return freed(dptr, [&] { return real<&::cuMemFree>(dptr); });
+}
+
+// CUDA lets stream-ordered frees take what cuMemAlloc gave. Whatever else they are given has no holding here.
+HOOK(cuMemFreeAsync, kNeeds, (CUdeviceptr dptr, CUstream hStream)) {
+  return freed(dptr, [&] { return real<&::cuMemFreeAsync>(dptr, hStream); });
+}
+
+HOOK(cuMemFreeAsync_ptsz, kNeeds, (CUdeviceptr dptr, CUstream hStream)) {
+  return freed(dptr, [&] { return real<&::cuMemFreeAsync_ptsz>(dptr, hStream); });
 }
 
 }  // namespace gpufence::hooks

@@ -26,7 +26,7 @@ using dispatch::real;
 enum class Numbering { host, view };
 
 struct CapRule {
-  policies::CapSpec amounts;  // by CUDA ordinal
+  policies::CapSpec amounts;  // by position in the view
   policies::Scope scope = policies::Scope::run;
   std::string rule;  // "--gpu-mem"
 };
@@ -40,6 +40,7 @@ struct Rules {
   Numbering numbering = Numbering::host;
   std::optional<std::string> given_mask;  // CUDA_VISIBLE_DEVICES as the launcher set it
   std::vector<CapRule> caps;
+  std::vector<std::string> positions;  // UUIDs that caps by position mean where there is no view
   unsigned needs = dispatch::kFence;
   std::unique_ptr<journal::Journal> journal;
 };

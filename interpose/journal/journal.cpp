@@ -1,14 +1,13 @@
 // See journal.h.
 #include "journal/journal.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <mutex>
 #include <set>
 
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+
+#include "journal/write.h"
 
 namespace gpufence::journal {
 namespace {
@@ -23,15 +22,7 @@ class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    const char* at = line.data();
-    std::size_t left = line.size();
-    while (left > 0) {
-      const ssize_t written = ::write(descriptor_, at, left);
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) return;  // a closed or full stderr must not become the program's fault
-      at += written;
-      left -= static_cast<std::size_t>(written);
-    }
+    write_quietly(descriptor_, {line.data(), line.size()});
   }
   void flush_() override {}
 

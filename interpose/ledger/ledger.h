@@ -43,10 +43,7 @@ class Ledger {
     std::atomic<std::uint64_t>& held = rows_[row].held;
     std::uint64_t now = held.load(std::memory_order_relaxed);
     do {
-      if (bytes > UINT64_MAX - now || !admit(now)) {
-        rows_[row].refusals.fetch_add(1, std::memory_order_relaxed);
-        return false;
-      }
+      if (bytes > UINT64_MAX - now || !admit(now)) return false;
     } while (!held.compare_exchange_weak(now, now + bytes, std::memory_order_relaxed));
     raise_peak(rows_[row], now + bytes);
     return true;
@@ -55,10 +52,9 @@ class Ledger {
   // The driver refused: what was booked goes back.
   void cancel(std::uint32_t row, std::uint64_t bytes) noexcept { give_back(row, bytes); }
 
-  // More than was reserved, unconditionally (the driver's pitch was larger): false books nothing.
-  template <class Admit>
-  [[nodiscard]] bool extend(std::uint32_t row, std::uint64_t bytes, Admit admit) noexcept {
-    return bytes == 0 || reserve(row, bytes, admit);
+  // A call of the program came back refused.
+  void count_refusal(std::uint32_t row) noexcept {
+    rows_[row].refusals.fetch_add(1, std::memory_order_relaxed);
   }
 
   // The driver gave `address`. A holding that still stood there belonged to a destroyed context and is

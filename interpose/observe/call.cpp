@@ -46,6 +46,10 @@ std::string site_text(const void* address) {
                 static_cast<std::size_t>(reinterpret_cast<std::uintptr_t>(address) -
                                          reinterpret_cast<std::uintptr_t>(info.dli_fbase)));
   std::string out = (slash != nullptr ? slash + 1 : info.dli_fname);
+  // A line of the journal stays a line, whatever files are called.
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
   out += offset;
   if (info.dli_sname != nullptr) out += " (" + demangled(info.dli_sname) + ")";
   return out;

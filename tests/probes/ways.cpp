@@ -1,6 +1,7 @@
-// Looks every name of a list up in one way, as a program would, and says in which object the answer lies. It opens the
-// driver (the runtime) itself where the way needs it. The list has "name version-node" lines.
-// Usage: ways WAY LIST [LIBRARY], WAY one of handle local default next program version procaddress1 procaddress2
+// Looks every name of a list up in one way, as a program would, and says in which object the answer lies. It
+// opens the driver (the runtime) itself where the way needs it. The list has "name version-node" lines.
+// Usage: ways WAY LIST [LIBRARY], WAY one of handle local default next program version procaddress1
+// procaddress2
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -49,7 +50,8 @@ int main(int argc, char** argv) {
   int version = 0, per_thread = 0;
   while (std::fscanf(list, "%127s %63s %127s %d %d", exported, node, base, &version, &per_thread) == 5) {
     void* found = nullptr;
-    const cuuint64_t flags = per_thread != 0 ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
+    const cuuint64_t flags =
+        per_thread != 0 ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
     if (way == "handle" || way == "local") found = dlsym(handle, exported);
     if (way == "default") found = dlsym(RTLD_DEFAULT, exported);
     if (way == "next") found = dlsym(RTLD_NEXT, exported);

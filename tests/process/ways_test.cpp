@@ -1,5 +1,6 @@
-// Every hooked name is reached by every way that programs have to it. The names are the gate's own table, so a new
-// hook is tested without a line here. "Reached" means: the address that the program got is the gate's or the core's.
+// Every hooked name is reached by every way that programs have to it. The names are the gate's own table, so
+// a new hook is tested without a line here. "Reached" means: the address that the program got is the gate's
+// or the core's.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -18,17 +19,21 @@ std::vector<std::pair<std::string, std::string>> answers(const Result& result) {
 }
 
 testing::AssertionResult all_in(const Result& result, std::string_view object, std::size_t at_least) {
-  if (result.exit != 0) return testing::AssertionFailure() << "exit " << result.exit << ": " << result.out << result.err;
+  if (result.exit != 0)
+    return testing::AssertionFailure() << "exit " << result.exit << ": " << result.out << result.err;
   const auto found = answers(result);
   if (found.size() < at_least) return testing::AssertionFailure() << "only " << found.size() << " names";
   for (const auto& [name, where] : found) {
-    if (where != object) return testing::AssertionFailure() << name << " is in " << where << ", not in " << object;
+    if (where != object)
+      return testing::AssertionFailure() << name << " is in " << where << ", not in " << object;
   }
   return testing::AssertionSuccess();
 }
 
 // A cap and a report want every hook that there is.
-With everything_bound() { return {.devices = "0", .gpu_mem = "1GiB", .options = {"-q", "--report-file", "/dev/null"}}; }
+With everything_bound() {
+  return {.devices = "0", .gpu_mem = "1GiB", .options = {"-q", "--report-file", "/dev/null"}};
+}
 
 constexpr std::size_t kDriverNames = 25, kRuntimeNames = 6;  // of this version, at least
 
@@ -43,12 +48,9 @@ struct LookUp {
   const char* library;
 };
 const LookUp kLookUps[] = {
-    {"HandleOfTheSoname", "handle", "libcuda.so.1"},
-    {"HandleOfTheDevelopmentName", "handle", "libcuda.so"},
-    {"HandleOpenedLocally", "local", "libcuda.so.1"},
-    {"ScopeOfTheProgram", "default", "libcuda.so.1"},
-    {"NextInScope", "next", "libcuda.so.1"},
-    {"HandleOfTheProgram", "program", "libcuda.so.1"},
+    {"HandleOfTheSoname", "handle", "libcuda.so.1"},  {"HandleOfTheDevelopmentName", "handle", "libcuda.so"},
+    {"HandleOpenedLocally", "local", "libcuda.so.1"}, {"ScopeOfTheProgram", "default", "libcuda.so.1"},
+    {"NextInScope", "next", "libcuda.so.1"},          {"HandleOfTheProgram", "program", "libcuda.so.1"},
 };
 
 class DriverNames : public testing::TestWithParam<LookUp> {};
@@ -56,23 +58,28 @@ INSTANTIATE_TEST_SUITE_P(EveryLookUp, DriverNames, testing::ValuesIn(kLookUps),
                          [](const auto& way) { return std::string(way.param.name); });
 
 TEST_P(DriverNames, AreOurs) {
-  EXPECT_TRUE(all_in(look_up(GetParam().way, "driver_names.txt", GetParam().library), "libgpufence.so", kDriverNames));
+  EXPECT_TRUE(all_in(look_up(GetParam().way, "driver_names.txt", GetParam().library), "libgpufence.so",
+                     kDriverNames));
 }
 
 TEST(DriverNames, AreOursByAnAbsolutePath) {
-  EXPECT_TRUE(all_in(look_up("handle", "driver_names.txt", simulator("libcuda.so.1")), "libgpufence.so", kDriverNames));
+  EXPECT_TRUE(all_in(look_up("handle", "driver_names.txt", simulator("libcuda.so.1")), "libgpufence.so",
+                     kDriverNames));
 }
 
 // After arming, look-ups through the driver hand out the bodies themselves.
 TEST(DriverNames, AreOursThroughBothGetProcAddresses) {
-  EXPECT_TRUE(all_in(look_up("procaddress2", "driver_names.txt", "libcuda.so.1"), "libgpufence-core.so", kDriverNames));
-  EXPECT_TRUE(all_in(look_up("procaddress1", "driver_names.txt", "libcuda.so.1"), "libgpufence-core.so", kDriverNames));
+  EXPECT_TRUE(all_in(look_up("procaddress2", "driver_names.txt", "libcuda.so.1"), "libgpufence-core.so",
+                     kDriverNames));
+  EXPECT_TRUE(all_in(look_up("procaddress1", "driver_names.txt", "libcuda.so.1"), "libgpufence-core.so",
+                     kDriverNames));
 }
 
 TEST(DriverNames, AreOursInALinkedProgramLazyAndNow) {
   FourGpus m;
   for (const char* program : {"linked_driver", "linked_driver_now"}) {
-    EXPECT_TRUE(all_in(m.run({probe(program)}, everything_bound()), "libgpufence.so", kDriverNames)) << program;
+    EXPECT_TRUE(all_in(m.run({probe(program)}, everything_bound()), "libgpufence.so", kDriverNames))
+        << program;
   }
 }
 
@@ -83,16 +90,19 @@ TEST(RuntimeNames, AreOursInALinkedProgram) {
 
 TEST(RuntimeNames, AreOursByEveryLookUp) {
   for (const char* way : {"handle", "local", "default", "next", "program", "version"}) {
-    EXPECT_TRUE(all_in(look_up(way, "runtime_names.txt", "libcudart.so.13"), "libgpufence.so", kRuntimeNames)) << way;
+    EXPECT_TRUE(all_in(look_up(way, "runtime_names.txt", "libcudart.so.13"), "libgpufence.so", kRuntimeNames))
+        << way;
   }
 }
 
 // Without us the same probes find the driver and the runtime: what is tested above can fail.
 TEST(WithoutTheFence, TheSameProbesFindTheLibraries) {
   FourGpus m;
-  EXPECT_TRUE(all_in(m.run_unfenced({probe("ways"), "default", probe("driver_names.txt")}), "libcuda.so.1", kDriverNames));
-  EXPECT_TRUE(all_in(m.run_unfenced({probe("ways"), "version", probe("runtime_names.txt"), "libcudart.so.13"}),
-                     "libcudart.so.13", kRuntimeNames));
+  EXPECT_TRUE(all_in(m.run_unfenced({probe("ways"), "default", probe("driver_names.txt")}), "libcuda.so.1",
+                     kDriverNames));
+  EXPECT_TRUE(
+      all_in(m.run_unfenced({probe("ways"), "version", probe("runtime_names.txt"), "libcudart.so.13"}),
+             "libcudart.so.13", kRuntimeNames));
   EXPECT_TRUE(all_in(m.run_unfenced({probe("linked_runtime")}), "libcudart.so.13", kRuntimeNames));
 }
 

@@ -27,6 +27,8 @@ TEST(Ledger, AReservationCountsBeforeItIsCommitted) {
   EXPECT_TRUE(ledger.reserve(0, 700, at_most(1000, 700)));
   EXPECT_FALSE(ledger.reserve(0, 400, at_most(1000, 400)));
   EXPECT_EQ(ledger.balance(0).held, 700u);
+  EXPECT_EQ(ledger.balance(0).refusals, 0u);
+  ledger.count_refusal(0);
   EXPECT_EQ(ledger.balance(0).refusals, 1u);
   ledger.cancel(0, 700);
   EXPECT_EQ(ledger.balance(0).held, 0u);
