@@ -352,7 +352,7 @@ Selection::Gpus Selection::run() {
               everything_.empty() ? "no GPU is left to choose from" : "choose among host GPUs " + allotted;
           if (!ceiling_->way_out.empty()) remedy += ", or leave it with " + ceiling_->way_out;
           return error(
-              "host GPU " + host_index(gpu) + " is outside " + ceiling_->source + ", which was inherited",
+              "host GPU " + host_index(gpu) + " is outside " + ceiling_->source + ", " + ceiling_->origin,
               std::move(remedy));
         }
         if (entry.names) {
@@ -378,7 +378,7 @@ Selection::Gpus Selection::run() {
   if (view.empty())
     return error(!everything_.empty()  ? "this leaves no GPU"
                  : ceiling_ == nullptr ? "there is no GPU to choose from"
-                                       : ceiling_->source + ", which was inherited, leaves no GPU",
+                                       : ceiling_->source + ", " + ceiling_->origin + ", leaves no GPU",
                  "write none if no GPU is meant");
   return view;
 }

@@ -24,6 +24,7 @@ struct Ceiling {
   std::vector<std::size_t> gpus;  // indices into the machine, in the order in which it was written
   // Inside a view numbering: the GPUs of that view, in which plain numbers are positions.
   std::optional<std::vector<std::size_t>> positions{};
+  std::string origin = "which was inherited";
   std::string way_out{};  // what leaves the ceiling, "--ignore-mask"; empty if nothing does
 };
 

@@ -79,7 +79,12 @@ std::optional<unsigned> unit_shift(std::string_view unit) {
   return shift;
 }
 
-tl::expected<double, Error> parse_percent(std::string_view text) {
+// Elsewhere 0 means "no limit", here it would mean "nothing at all": neither is taken for the other.
+Error no_cap(std::string_view text, const char* no_gpu) {
+  return {std::string(text), "would leave nothing", std::string("write unlimited for no cap, or ") + no_gpu};
+}
+
+tl::expected<double, Error> parse_percent(std::string_view text, const char* no_gpu) {
   const std::string_view number = strip(text.substr(0, text.size() - 1));
   double percent = 0;
   if (!split_decimal(number)) {
@@ -89,32 +94,38 @@ tl::expected<double, Error> parse_percent(std::string_view text) {
   if (end.ec != std::errc{} || end.ptr != number.data() + number.size() || !std::isfinite(percent) ||
       percent > 100)
     return tl::unexpected(Error{std::string(text), "is more than the whole card", "write at most 100%"});
-  if (percent <= 0)
-    return tl::unexpected(Error{std::string(text), "would leave nothing",
-                                "write unlimited for no cap, or --devices none for no GPU"});
+  if (percent <= 0) return tl::unexpected(no_cap(text, no_gpu));
   return percent;
 }
 
-tl::expected<Amount, Error> parse_single(std::string_view text) {
+bool is_zero(std::string_view text) {
+  const auto number = split_decimal(text);
+  const auto zeros = [](std::string_view digits) {
+    return std::all_of(digits.begin(), digits.end(), [](char c) { return c == '0'; });
+  };
+  return number && zeros(number->whole) && zeros(number->fraction);
+}
+
+tl::expected<Amount, Error> parse_single(std::string_view text, const char* no_gpu) {
   if (text == "unlimited") return Amount{};
+  if (is_zero(text)) return tl::unexpected(no_cap(text, no_gpu));
   if (!text.empty() && text.back() == '%') {
-    auto percent = parse_percent(text);
+    auto percent = parse_percent(text, no_gpu);
     if (!percent) return tl::unexpected(percent.error());
     return Amount{.kind = Amount::Kind::percent, .percent = *percent};
   }
   auto bytes = parse_size(text);
   if (!bytes) return tl::unexpected(bytes.error());
-  if (*bytes == 0)
-    return tl::unexpected(Error{std::string(text), "would leave nothing",
-                                "write unlimited for no cap, or --devices none for no GPU"});
+  if (*bytes == 0) return tl::unexpected(no_cap(text, no_gpu));
   return Amount{.kind = Amount::Kind::bytes, .bytes = *bytes};
 }
 
-tl::expected<Amount, Error> parse_amount(std::string_view text) {
+// `no_gpu`: what to write who wants nothing to be left.
+tl::expected<Amount, Error> parse_amount(std::string_view text, const char* no_gpu) {
   Amount amount;
   while (true) {
     const std::size_t both = text.find('&');
-    auto part = parse_single(strip(text.substr(0, both)));
+    auto part = parse_single(strip(text.substr(0, both)), no_gpu);
     if (!part) return part;
     amount = tighter(amount, *part);
     if (both == std::string_view::npos) return amount;
@@ -135,9 +146,12 @@ tl::expected<std::uint64_t, Error> parse_size(std::string_view text) {
   const auto number = split_decimal(asked.substr(0, end));
   const std::string_view unit = strip(asked.substr(end));
   if (!number) return tl::unexpected(Error{std::string(asked), "is no size", kUnits});
-  if (unit.empty())
+  if (unit.empty()) {
+    const std::string meant = std::string(asked) + "GiB";
     return tl::unexpected(
-        Error{std::string(asked), "has no unit", "write " + std::string(asked) + "GiB if that is meant"});
+        Error{std::string(asked), "has no unit",
+              parse_size(meant).value_or(0) > 0 ? "write " + meant + " if that is meant" : kUnits});
+  }
   const auto shift = unit_shift(unit);
   if (!shift)
     return tl::unexpected(Error{std::string(asked), "has the unknown unit " + quoted(unit),
@@ -218,7 +232,7 @@ tl::expected<CapSpec, Error> parse_caps(std::string_view text) {
     if (entry.empty())
       return tl::unexpected(Error{std::string(asked), "has an empty entry", "write 8GiB or 0=8GiB,1=4GiB"});
     if (equals == std::string_view::npos) {
-      auto amount = parse_amount(entry);
+      auto amount = parse_amount(entry, "--devices none for no GPU");
       if (!amount) return tl::unexpected(amount.error());
       if (caps.every)
         return tl::unexpected(Error{std::string(asked), "has two caps for every GPU",
@@ -232,7 +246,7 @@ tl::expected<CapSpec, Error> parse_caps(std::string_view text) {
           end.ptr != where.data() + where.size())
         return tl::unexpected(Error{std::string(entry), "doesn't begin with a position in the view",
                                     "write 0=8GiB for the first GPU, 1=4GiB for the second"});
-      auto amount = parse_amount(strip(entry.substr(equals + 1)));
+      auto amount = parse_amount(strip(entry.substr(equals + 1)), "leave that GPU out of --devices");
       if (!amount) return tl::unexpected(amount.error());
       if (!caps.by_position.emplace(position, *amount).second)
         return tl::unexpected(Error{std::string(asked),

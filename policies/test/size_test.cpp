@@ -64,6 +64,12 @@ TEST(Size, ABareNumberIsRefusedWithWhatToWrite) {
   EXPECT_EQ(size_error("1.5"), "1.5: has no unit; write 1.5GiB if that is meant");
 }
 
+TEST(Size, WhatIsAdvisedWorks) {
+  EXPECT_EQ(size_error("0"), "0: has no unit; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
+  EXPECT_EQ(size_error("99999999999999999999"),
+            "99999999999999999999: has no unit; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
+}
+
 TEST(Size, WhatIsNoSizeIsRefused) {
   EXPECT_EQ(size_error("lots"), "lots: is no size; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
   EXPECT_EQ(size_error(""), "a size: is empty; write a number with a unit: 8GiB, 512MiB, 1.5TiB");
@@ -127,6 +133,19 @@ TEST(Caps, APositionOverridesTheCapForAll) {
   const CapSpec spec = caps("8GiB,1=4GiB");
   EXPECT_EQ(spec.at(0).resolve(16 * kGiB), 8 * kGiB);
   EXPECT_EQ(spec.at(1).resolve(16 * kGiB), 4 * kGiB);
+}
+
+TEST(Caps, ZeroIsNeverTakenForNoLimit) {
+  EXPECT_EQ(caps_error("0"),
+            "0: would leave nothing; write unlimited for no cap, or --devices none for no GPU");
+  EXPECT_EQ(caps_error("0.00"),
+            "0.00: would leave nothing; write unlimited for no cap, or --devices none for no GPU");
+  EXPECT_EQ(caps_error("0.1B"),
+            "0.1B: would leave nothing; write unlimited for no cap, or --devices none for no GPU");
+  EXPECT_EQ(caps_error("1=8GiB,0=0"),
+            "0: would leave nothing; write unlimited for no cap, or leave that GPU out of --devices");
+  EXPECT_EQ(caps_error("0=0%"),
+            "0%: would leave nothing; write unlimited for no cap, or leave that GPU out of --devices");
 }
 
 TEST(Caps, WhatIsNoCapIsRefused) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "policies/error.h"
 
@@ -11,7 +12,7 @@ namespace gpufence::command {
 using policies::Error;
 
 inline constexpr int kDone = 0;
-inline constexpr int kNothing = 1;      // nothing found, nothing there to list
+inline constexpr int kNothing = 1;      // nothing found, nothing there to list, stdout not to be written
 inline constexpr int kUsage = 2;        // usage of any subcommand but run
 inline constexpr int kFailed = 125;     // run: gpufence itself, an option, a GPU or a policy
 inline constexpr int kCannotRun = 126;  // run: can't be executed, or can't be fenced and must be
@@ -23,9 +24,17 @@ struct Refusal {
   Error error;
 };
 
-// "gpufence: what: why; remedy". Control characters of what a user or a file brought in are shown as '?', so
-// that it stays one line.
+// "gpufence: what: why; remedy\n", whatever a user or a file brought in: control characters and what is no
+// UTF-8 are shown escaped (\n, \x1b), and what was echoed is cut at about 200 characters, with its length.
 [[nodiscard]] std::string line_of(const Error& error);
 void say(const Error& error);
+
+// All of it to stdout. If that can't be (a full disk, a closed stdout), says so and answers `failed`;
+// else kDone.
+[[nodiscard]] int print(std::string_view text, int failed = kNothing);
+
+// At the start of main: what is closed of stdin, stdout and stderr is filled with descriptors that fail, and
+// that close again at exec, so that no file of ours comes to stand where output goes.
+void fill_standard_descriptors();
 
 }  // namespace gpufence::command

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <optional>
@@ -105,7 +104,7 @@ nlohmann::json or_null(const std::optional<T>& value) {
   return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
 
-void print_json(const Host& host, const std::vector<Row>& rows) {
+std::string json_text(const Host& host, const std::vector<Row>& rows) {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   nlohmann::ordered_json out;
@@ -145,11 +144,10 @@ void print_json(const Host& host, const std::vector<Row>& rows) {
     out["gpus"].push_back(std::move(one));
   }
   // A command line need not be UTF-8.
-  const std::string text = out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
-  std::fwrite(text.data(), 1, text.size(), stdout);
+  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
-void print_table(const std::vector<Row>& rows) {
+std::string table_text(const std::vector<Row>& rows) {
   using Line = std::vector<std::string>;
   const auto number = [](const std::optional<int>& value) {
     return value ? std::to_string(*value) : std::string("–");
@@ -177,20 +175,20 @@ void print_table(const std::vector<Row>& rows) {
   std::vector<std::size_t> widths(lines.front().size());
   for (const Line& line : lines)
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(line[i]));
+  std::string text;
   for (std::size_t at = 0; at < lines.size(); ++at) {
-    std::string text;
     for (std::size_t i = 0; i < lines[at].size(); ++i) {
       text += lines[at][i];
       if (i + 1 < lines[at].size()) text += std::string(widths[i] - width(lines[at][i]) + 2, ' ');
     }
-    std::printf("%s\n", text.c_str());
+    text += '\n';
     if (at == 0) continue;
     for (const Process& process : rows[at - 1].holders) {
       std::string line = "      pid " + std::to_string(process.holder.pid);
       if (!process.command.empty()) line += " \"" + process.command.substr(0, 60) + '"';
       if (process.holder.bytes) line += " holds " + policies::format_size(*process.holder.bytes);
       if (process.since) line += " since " + time_text(*process.since, "%Y-%m-%d %H:%M");
-      std::printf("%s\n", line.c_str());
+      text += line + '\n';
     }
   }
   std::string all, idle;
@@ -201,8 +199,8 @@ void print_table(const std::vector<Row>& rows) {
     if (row.holders.empty()) idle += (idle.empty() ? "" : ",") + index;
   }
   if (!all.empty())
-    std::printf("to paste: --devices %s%s\n", all.c_str(),
-                idle.empty() ? "" : ("   (nobody is on " + idle + ")").c_str());
+    text += "to paste: --devices " + all + (idle.empty() ? "" : "   (nobody is on " + idle + ")") + '\n';
+  return text;
 }
 
 }  // namespace
@@ -221,10 +219,7 @@ int devices(std::span<const std::string> words, const Environment& environment) 
   for (const GivenOption& given : read->given) {
     if (given.spec->name == "json") json = true;
     if (given.spec->name == "sim") sim = given.value;
-    if (given.spec->name == "help") {
-      std::fputs(devices_help().c_str(), stdout);
-      return kDone;
-    }
+    if (given.spec->name == "help") return print(devices_help());
   }
 
   const auto simulation = open_simulation(sim, environment);
@@ -254,15 +249,12 @@ int devices(std::span<const std::string> words, const Environment& environment) 
     for (const Holder& holder : gpu.holders) row.holders.push_back(look_up(holder));
     rows.push_back(std::move(row));
   }
-  if (json) {
-    print_json(*host, rows);
-  } else if (rows.empty()) {
+  if (json) return print(json_text(*host, rows));
+  if (rows.empty()) {
     say({"devices", "the driver tells of no GPU", "look at nvidia-smi -L"});
     return kNothing;
-  } else {
-    print_table(rows);
   }
-  return kDone;
+  return print(table_text(rows));
 }
 
 }  // namespace gpufence::command

@@ -102,15 +102,30 @@ std::optional<std::uint64_t> file_offset(const std::vector<Elf64_Phdr>& headers,
   return std::nullopt;
 }
 
+// Where a stretch of the file ends; offsets that no file has end nowhere.
+std::uint64_t end_of(std::uint64_t offset, std::uint64_t bytes) {
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  return bytes == 0 ? 0 : bytes > most - offset ? most : offset + bytes;
+}
+
 }  // namespace
+
+std::string cut_off(std::uint64_t size, std::uint64_t extent) {
+  return "cut off at " + std::to_string(size) + " of " + std::to_string(extent) + " bytes";
+}
 
 std::string own_machine() {
   return machine_name(ELFCLASS64, kOwnMachine);
 }
 
 tl::expected<Elf, std::string> read_elf(int descriptor) {
-  const auto damaged = [](const char* why) { return tl::unexpected(std::string(why)); };
   const File file(descriptor);
+  Elf elf;
+  elf.size = file.size();
+  // A cut is the reason behind whatever else doesn't fit.
+  const auto damaged = [&elf](const char* why) {
+    return tl::unexpected(elf.complete() ? std::string(why) : cut_off(elf.size, elf.extent));
+  };
 
   std::array<unsigned char, EI_NIDENT + 4> start{};
   if (!file.read(0, start.data(), start.size()) || std::memcmp(start.data(), ELFMAG, SELFMAG) != 0)
@@ -118,7 +133,6 @@ tl::expected<Elf, std::string> read_elf(int descriptor) {
   const bool big = start[EI_DATA] == ELFDATA2MSB;
   const unsigned machine = big ? start[EI_NIDENT + 2] * 256u + start[EI_NIDENT + 3]
                                : start[EI_NIDENT + 3] * 256u + start[EI_NIDENT + 2];
-  Elf elf;
   elf.machine = machine_name(start[EI_CLASS], machine);
   if (start[EI_CLASS] != ELFCLASS64 || start[EI_DATA] != ELFDATA2LSB || machine != kOwnMachine) {
     elf.foreign = true;
@@ -127,12 +141,31 @@ tl::expected<Elf, std::string> read_elf(int descriptor) {
 
   Elf64_Ehdr header{};
   if (!file.read(0, &header, sizeof header)) return damaged("its header is cut off");
-  elf.executable_type = header.e_type == ET_EXEC || header.e_type == ET_DYN;
+  // A count of 0 beside an offset says that the table's first entry has the count.
+  elf.extent =
+      std::max(end_of(0, sizeof header),
+               header.e_shoff == 0 ? 0
+                                   : end_of(header.e_shoff, std::uint64_t{header.e_shentsize} *
+                                                                std::max<unsigned>(header.e_shnum, 1)));
+  elf.extent =
+      std::max(elf.extent, end_of(header.e_phoff, std::uint64_t{header.e_phnum} * header.e_phentsize));
   if (header.e_phnum == 0) return elf;
   if (header.e_phentsize != sizeof(Elf64_Phdr)) return damaged("its program headers have an impossible size");
   std::vector<Elf64_Phdr> headers(header.e_phnum);
   if (!file.read(header.e_phoff, headers.data(), headers.size() * sizeof(Elf64_Phdr)))
-    return damaged("its program headers reach past the end of the file");
+    return damaged("its program headers can't be read");
+  bool loads = false, links = false;
+  for (const Elf64_Phdr& part : headers) {
+    elf.extent = std::max(elf.extent, end_of(part.p_offset, part.p_filesz));
+    loads = loads || part.p_type == PT_LOAD;
+    links = links || part.p_type == PT_DYNAMIC;
+  }
+  // What ld.so looks at before it maps anything.
+  const bool known =
+      header.e_ident[EI_VERSION] == EV_CURRENT && header.e_version == EV_CURRENT &&
+      (header.e_ident[EI_OSABI] == ELFOSABI_SYSV || header.e_ident[EI_OSABI] == ELFOSABI_GNU) &&
+      header.e_ident[EI_ABIVERSION] == 0;
+  elf.shared_object = header.e_type == ET_DYN && known && loads && links;
 
   for (const Elf64_Phdr& part : headers) {
     if (part.p_type != PT_INTERP) continue;

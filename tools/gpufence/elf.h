@@ -3,6 +3,7 @@
 // crash.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,19 @@ struct Elf {
   std::string soname;       // DT_SONAME
   std::vector<std::string> needed;  // DT_NEEDED
   std::string rpath;                // DT_RPATH, only where no DT_RUNPATH turns it off
-  bool executable_type = false;     // ET_EXEC or ET_DYN
+  bool shared_object = false;       // ET_DYN, with something to load and to link
+  std::uint64_t size = 0;           // bytes of the file
+  std::uint64_t extent = 0;         // bytes that its headers say it has: segments and section header table
+  // Of a file that is cut off, a page that is touched behind the cut is SIGBUS, whoever maps it.
+  [[nodiscard]] bool complete() const { return extent <= size; }
 };
 
-// The error is a reason: "the program headers reach past the end of the file".
+// The error is a reason: "its program headers have an impossible size"; of a file that is cut off before
+// what is read here, "cut off at 5000 of 24576 bytes".
 [[nodiscard]] tl::expected<Elf, std::string> read_elf(int descriptor);
+
+// "cut off at 5000 of 24576 bytes"
+[[nodiscard]] std::string cut_off(std::uint64_t size, std::uint64_t extent);
 
 // The machine that this build is for: "64-bit x86-64".
 [[nodiscard]] std::string own_machine();

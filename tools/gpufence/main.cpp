@@ -1,7 +1,6 @@
 // The command: picks the subcommand and knows nothing else.
 #include <unistd.h>
 
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -27,10 +26,6 @@ constexpr const char* kExamples =
     "gpufence run --sim 4 -- ./app                     on four simulated GPUs, no driver needed\n";
 
 int start(const std::vector<std::string>& words, const Environment& environment) {
-  const auto print = [](const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return kDone;
-  };
   if (words.empty()) return print(kExamples);
   const std::span<const std::string> rest = std::span(words).subspan(1);
   const std::string& first = words.front();
@@ -50,6 +45,7 @@ int start(const std::vector<std::string>& words, const Environment& environment)
 
 int main(int argc, char** argv) {
   using namespace gpufence::command;
+  fill_standard_descriptors();
   const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   return start(words, Environment(environ));
 }

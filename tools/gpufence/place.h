@@ -14,8 +14,8 @@ namespace gpufence::command {
 // The directory in which `gpufence` lies, links resolved; empty when /proc is not there.
 [[nodiscard]] std::string own_directory();
 
-// libgpufence.so, the gate, with its core beside it. Status 126: it isn't there, so nothing can be fenced;
-// 125: it lies where ld.so can't take it from.
+// libgpufence.so, the gate, with its core beside it, both such that ld.so will load them. Status 126: they
+// are not there or not sound, so nothing can be fenced; 125: they lie where ld.so can't take them from.
 [[nodiscard]] tl::expected<std::string, Refusal> find_gate(const std::string& bin);
 
 // The directory of the simulated driver, runtime and NVML.

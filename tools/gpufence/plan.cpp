@@ -87,8 +87,9 @@ policies::MaskReading read_within(const std::string& mask, const Indices& order,
   return reading;
 }
 
-// GPUFENCE_VIEW: full UUIDs, in the order of an outer run's ordinals.
-Answer<Indices> outer_view(const std::string& text, const std::vector<Gpu>& machine) {
+// GPUFENCE_VIEW and GPUFENCE_POSITIONS: full UUIDs, in the order of an outer run's ordinals.
+Answer<Indices> outer_view(const std::string& text, const std::vector<Gpu>& machine,
+                           const std::string& variable = "GPUFENCE_VIEW") {
   Indices view;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
@@ -96,9 +97,10 @@ Answer<Indices> outer_view(const std::string& text, const std::vector<Gpu>& mach
     const auto gpu =
         std::find_if(machine.begin(), machine.end(), [&](const Gpu& one) { return one.uuid == uuid; });
     if (uuid.empty() || gpu == machine.end())
-      return tl::unexpected(Error{"GPUFENCE_VIEW",
+      return tl::unexpected(Error{variable,
                                   "'" + uuid + "', inherited from an outer run, is no GPU of this machine",
-                                  "start it outside of that run, or unset GPUFENCE_VIEW and GPUFENCE_MASK"});
+                                  "start it outside of that run, or unset " + variable +
+                                      (variable == "GPUFENCE_VIEW" ? " and GPUFENCE_MASK" : "")});
     view.push_back(static_cast<std::size_t>(gpu - machine.begin()));
     at = comma + 1;
   }
@@ -150,20 +152,44 @@ class Planner {
     if (environment_.get(name)) plan_.settings.emplace_back(name, std::nullopt);
   }
   [[nodiscard]] bool nested() const { return environment_.get_nonempty("GPUFENCE_RUN").has_value(); }
+  // By --env of this command line.
+  [[nodiscard]] bool set_here(const std::string& name) const {
+    return std::any_of(options_.env.begin(), options_.env.end(), [&](const std::string& setting) {
+      return setting.compare(0, name.size() + 1, name + '=') == 0;
+    });
+  }
+  [[nodiscard]] bool caps_by_position() const;
 
   Answer<void> decide_view();
   Answer<void> decide_visible();
   Answer<void> decide_cap(Cap& cap, const std::optional<std::string>& own);
   Answer<Indices> outer_positions() const;
+  Answer<void> check_switch(const char* name);
+  Answer<void> decide_positions();
   void write_view();
+  void write_positions();
   void write_cap(const Cap& cap);
 
   const RunOptions& options_;
   const Environment& environment_;
   const AskOrder& ask_order_;
   std::vector<std::string> unreadable_;
+  // What caps by position mean, where no view says it.
+  std::optional<Indices> positions_;
   Plan plan_;
 };
+
+// Asked before the caps are read in earnest: whether they need CUDA's order. An outer view says it already.
+bool Planner::caps_by_position() const {
+  if (environment_.get("GPUFENCE_VIEW")) return false;
+  for (const auto& text :
+       {options_.gpu_mem, options_.gpu_mem_per_process, environment_.get_nonempty("GPUFENCE_GPU_MEM"),
+        environment_.get_nonempty("GPUFENCE_GPU_MEM_PER_PROCESS")}) {
+    const auto caps = text ? policies::parse_caps(*text) : CapSpec{};
+    if (caps && !caps->by_position.empty()) return true;
+  }
+  return false;
+}
 
 Answer<void> Planner::decide_view() {
   std::optional<std::string> list = options_.devices;
@@ -185,13 +211,19 @@ Answer<void> Planner::decide_view() {
 
   std::optional<Error> warning;
   if (!plan_.no_host) {
-    // A run that chooses no GPU needs CUDA's order only to show it.
+    // A run that chooses no GPU needs CUDA's order only to show it, or for caps by position.
+    const bool matters = list || caps_by_position();
     const AskOrder unasked = [](Order) { return tl::unexpected(std::string("not asked")); };
-    auto ceiling = read_ceiling(environment_, plan_.machine, list || options_.dry_run ? ask_order_ : unasked,
+    // Without a view the program reads its mask itself, in the order that it will find.
+    Environment reading = environment_;
+    if (!list && options_.order == "pci") reading.set("CUDA_DEVICE_ORDER", name_of(Order::pci));
+    if (!list && options_.order == "fastest") reading.set("CUDA_DEVICE_ORDER", name_of(Order::fastest));
+    auto ceiling = read_ceiling(reading, plan_.machine, matters || options_.dry_run ? ask_order_ : unasked,
                                 options_.ignore_mask, warning);
     if (ceiling) {
       plan_.ceiling = *std::move(ceiling);
-    } else if (list) {
+      if (plan_.ceiling && set_here("CUDA_VISIBLE_DEVICES")) plan_.ceiling->origin = "set by --env";
+    } else if (matters) {
       return tl::unexpected(ceiling.error());
     }
   }
@@ -229,17 +261,26 @@ Answer<void> Planner::decide_visible() {
   if (plan_.no_host) return {};
   if (plan_.ceiling) {
     plan_.visible = plan_.ceiling->gpus;
-    plan_.visible_by = "inherited " + plan_.ceiling->source;
+    plan_.visible_by = set_here("CUDA_VISIBLE_DEVICES") ? plan_.ceiling->source + ", set by --env"
+                                                        : "inherited " + plan_.ceiling->source;
     return {};
   }
   if (environment_.get("CUDA_VISIBLE_DEVICES")) return {};
   const Order order = options_.order == "pci"       ? Order::pci
                       : options_.order == "fastest" ? Order::fastest
                                                     : order_of(environment_);
-  if (!options_.dry_run && !one_model(plan_.machine)) return {};
-  if (auto gpus = enumeration(plan_.machine, order, ask_order_)) {
+  const bool matters = caps_by_position();
+  if (!options_.dry_run && !matters && !one_model(plan_.machine)) return {};
+  auto gpus = enumeration(plan_.machine, order, ask_order_);
+  if (gpus) {
     plan_.visible = *std::move(gpus);
     plan_.visible_by = std::string("every GPU, CUDA_DEVICE_ORDER=") + name_of(order);
+  } else if (matters) {
+    return tl::unexpected(Error{options_.gpu_mem               ? "--gpu-mem"
+                                : options_.gpu_mem_per_process ? "--gpu-mem-per-process"
+                                                               : "GPUFENCE_GPU_MEM",
+                                "which GPUs its positions mean can't be told (" + gpus.error() + ")",
+                                "name the GPUs with --devices"});
   }
   return {};
 }
@@ -247,6 +288,8 @@ Answer<void> Planner::decide_visible() {
 // By position: what an inherited cap's positions meant before this run.
 Answer<Indices> Planner::outer_positions() const {
   if (const auto view = environment_.get("GPUFENCE_VIEW")) return outer_view(*view, plan_.machine);
+  if (const auto positions = environment_.get("GPUFENCE_POSITIONS"))
+    return outer_view(*positions, plan_.machine, "GPUFENCE_POSITIONS");
   if (environment_.get("CUDA_VISIBLE_DEVICES") && plan_.ceiling) return plan_.ceiling->gpus;
   auto gpus = enumeration(plan_.machine, order_of(environment_), ask_order_);
   if (!gpus)
@@ -256,6 +299,20 @@ Answer<Indices> Planner::outer_positions() const {
   return *gpus;
 }
 
+// Without a view: what CUDA shows at the start, and behind it what an outer run's caps by position count
+// beyond that, so that they stay even if the program widens its mask again.
+Answer<void> Planner::decide_positions() {
+  if (plan_.view || !plan_.visible || !caps_by_position()) return {};
+  positions_ = plan_.visible;
+  if (!nested() || !environment_.get("GPUFENCE_POSITIONS")) return {};
+  const auto outer = outer_positions();
+  if (!outer) return tl::unexpected(outer.error());
+  for (const std::size_t gpu : *outer)
+    if (std::find(positions_->begin(), positions_->end(), gpu) == positions_->end())
+      positions_->push_back(gpu);
+  return {};
+}
+
 Answer<void> Planner::decide_cap(Cap& cap, const std::optional<std::string>& own_text) {
   auto own = read_cap(own_text, cap.option);
   if (!own) return tl::unexpected(own.error());
@@ -263,6 +320,7 @@ Answer<void> Planner::decide_cap(Cap& cap, const std::optional<std::string>& own
   if (!inherited) return tl::unexpected(inherited.error());
   cap.own = *std::move(own);
   cap.inherited = *std::move(inherited);
+  cap.inherited_from = (set_here(cap.variable) ? "--env " : "inherited ") + cap.variable;
   // A variable that a person set is a default; one that an outer run set holds on.
   if (cap.own && !nested()) cap.inherited.reset();
 
@@ -287,10 +345,12 @@ Answer<void> Planner::decide_cap(Cap& cap, const std::optional<std::string>& own
   if (auto checked = check(cap.own, cap.option); !checked) return checked;
   if (cap.inherited) {
     if (nested()) {
-      if (plan_.view && !plan_.view->empty() && !cap.inherited->by_position.empty()) {
+      const bool moves =
+          plan_.view ? !plan_.view->empty() : positions_ && environment_.get("GPUFENCE_POSITIONS");
+      if (moves && !cap.inherited->by_position.empty()) {
         const auto outer = outer_positions();
         if (!outer) return tl::unexpected(outer.error());
-        cap.inherited = follow(*cap.inherited, *outer, *plan_.view);
+        cap.inherited = follow(*cap.inherited, *outer, plan_.view ? *plan_.view : *positions_);
       }
     } else if (auto checked = check(cap.inherited, cap.variable); !checked) {
       return checked;
@@ -333,6 +393,22 @@ void Planner::write_view() {
   unset("GPUFENCE_DEVICES");
 }
 
+// Positions that no view gives a meaning are given one, so that each cap stays with its GPU.
+void Planner::write_positions() {
+  const auto counts = [](const Cap& cap) {
+    return cap.rules.caps_anything() && !cap.rules.by_position.empty();
+  };
+  const bool count = counts(plan_.run_cap) || counts(plan_.process_cap);
+  // Where nobody tells what GPUs there are, the outer run's word is all there is.
+  if (count && plan_.no_host && nested() && !plan_.view) return;
+  if (!count || !positions_ || positions_->empty()) {
+    unset("GPUFENCE_POSITIONS");
+    return;
+  }
+  const std::string text = uuids(*positions_, plan_.machine);
+  if (environment_.get("GPUFENCE_POSITIONS") != text) set("GPUFENCE_POSITIONS", text);
+}
+
 void Planner::write_cap(const Cap& cap) {
   if (cap.rules.caps_anything()) {
     const std::string text = policies::to_text(cap.rules);
@@ -342,9 +418,26 @@ void Planner::write_cap(const Cap& cap) {
   }
 }
 
+// What is asked for here beats a switch that was inherited; beside one that is set here it makes no sense.
+Answer<void> Planner::check_switch(const char* name) {
+  const char* asked = plan_.view              ? plan_.visible_by.c_str()
+                      : plan_.run_cap.own     ? "--gpu-mem"
+                      : plan_.process_cap.own ? "--gpu-mem-per-process"
+                      : options_.sim          ? "--sim"
+                                              : nullptr;
+  if (asked == nullptr || environment_.get(name) != "off") return {};
+  if (set_here(name))
+    return tl::unexpected(Error{std::string("--env ") + name + "=off",
+                                "turns off the fence that " + std::string(asked) + " needs",
+                                "leave one of the two out"});
+  unset(name);
+  return {};
+}
+
 Answer<Plan> Planner::run() {
   if (auto done = decide_view(); !done) return tl::unexpected(done.error());
   if (auto done = decide_visible(); !done) return tl::unexpected(done.error());
+  if (auto done = decide_positions(); !done) return tl::unexpected(done.error());
   if (auto done = decide_cap(plan_.run_cap, options_.gpu_mem); !done) return tl::unexpected(done.error());
   if (auto done = decide_cap(plan_.process_cap, options_.gpu_mem_per_process); !done)
     return tl::unexpected(done.error());
@@ -353,13 +446,12 @@ Answer<Plan> Planner::run() {
   write_view();
   write_cap(plan_.run_cap);
   write_cap(plan_.process_cap);
+  write_positions();
   if (options_.report) set("GPUFENCE_REPORT", "stderr");
   if (options_.loudness) set("GPUFENCE_STDERR", *options_.loudness);
   if (options_.name) set("GPUFENCE_NAME", *options_.name);
-  // What is asked for here beats the switch that was inherited.
-  if (plan_.view || plan_.run_cap.own || plan_.process_cap.own || options_.sim) {
-    if (environment_.get("GPUFENCE") == "off") unset("GPUFENCE");
-  }
+  for (const char* name : {"GPUFENCE", "GPUFENCE_MODE"})
+    if (auto done = check_switch(name); !done) return tl::unexpected(done.error());
   return std::move(plan_);
 }
 
@@ -368,7 +460,7 @@ Answer<Plan> Planner::run() {
 std::string Cap::decided_by(int position, std::uint64_t card_total) const {
   const std::uint64_t mine = own ? own->at(position).resolve(card_total) : ~std::uint64_t{0};
   const std::uint64_t theirs = inherited ? inherited->at(position).resolve(card_total) : ~std::uint64_t{0};
-  return mine <= theirs ? option : "inherited " + variable;
+  return mine <= theirs ? option : inherited_from;
 }
 
 tl::expected<std::optional<Ceiling>, Error> read_ceiling(const Environment& environment,

@@ -34,6 +34,7 @@ struct Cap {
   std::optional<policies::CapSpec> own;
   std::optional<policies::CapSpec> inherited;  // positions already those of this run's view
   policies::CapSpec rules;                     // both together
+  std::string inherited_from{};                // "inherited GPUFENCE_GPU_MEM", "--env GPUFENCE_GPU_MEM"
 
   // The option or variable that the cap at this position comes from.
   [[nodiscard]] std::string decided_by(int position, std::uint64_t card_total) const;

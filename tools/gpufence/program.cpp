@@ -54,12 +54,15 @@ std::optional<Refusal> check_executable(const std::string& name, const std::stri
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT || errno == ENOTDIR)
       return Refusal{kNotFound, {name, "there is no such program", "look at its spelling"}};
-    return cannot_run(name, std::strerror(errno), "look at the permissions of its directories");
+    return cannot_run(name, "can't be reached (" + std::string(std::strerror(errno)) + ')',
+                      "look at the permissions of its directories");
   }
   if (S_ISDIR(status.st_mode)) return cannot_run(name, "is a directory", "name a program in it");
   if (!S_ISREG(status.st_mode)) return cannot_run(name, "is no ordinary file", "name a program");
   if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0)
-    return cannot_run(name, errno == EACCES ? "is not executable" : std::strerror(errno),
+    return cannot_run(name,
+                      errno == EACCES ? "is not executable"
+                                      : "can't be executed (" + std::string(std::strerror(errno)) + ')',
                       "chmod +x, or name its interpreter first");
   return std::nullopt;
 }
@@ -88,13 +91,18 @@ struct ScriptLine {
   std::string argument;  // all the rest of the line: the kernel does not split it
 };
 
+// Nothing for a file that the kernel doesn't take for a script: without `#!`, with nothing behind it, or with
+// a name that is longer than what the kernel reads.
 std::optional<ScriptLine> script_line(std::string_view start) {
   if (!begins(start, "#!")) return std::nullopt;
+  const bool whole =
+      start.size() < kScriptLine || start.find_first_of(std::string_view("\n\0", 2)) != start.npos;
   start = start.substr(2, start.find_first_of(std::string_view("\n\0", 2)) - 2);
   const auto blank = [](char c) { return c == ' ' || c == '\t'; };
   while (!start.empty() && blank(start.front())) start.remove_prefix(1);
-  while (!start.empty() && blank(start.back())) start.remove_suffix(1);
   const std::size_t end = start.find_first_of(" \t");
+  if (start.empty() || (!whole && end == std::string_view::npos)) return std::nullopt;
+  while (!start.empty() && blank(start.back())) start.remove_suffix(1);
   ScriptLine line{std::string(start.substr(0, end)), {}};
   if (end != std::string_view::npos) {
     start.remove_prefix(end);
@@ -189,15 +197,33 @@ std::optional<Unfenceable> why_unsimulable(const Elf& elf, const std::string& im
   return std::nullopt;
 }
 
-void look_into(Program& program, const Environment& environment, const std::string& simulation) {
+// What execve will not find or not take of the file that a program names in its first line, or as its loader.
+std::optional<Refusal> check_started_by(const std::string& name, const char* role, const std::string& image) {
+  const auto refusal = check_executable(name, image);
+  if (!refusal) return std::nullopt;
+  const std::string what = std::string("its ") + role + ' ' + image + ' ';
+  if (refusal->status == kNotFound)
+    return cannot_run(name, what + "doesn't exist",
+                      !image.empty() && image.back() == '\r'
+                          ? "save it without carriage returns at the ends of its lines"
+                      : role == std::string_view("loader") ? "use a build for this system"
+                                                           : "install it, or correct the first line");
+  return cannot_run(name, what + refusal->error.why, "correct the first line");
+}
+
+// The refusal: execve would fail.
+std::optional<Refusal> look_into(Program& program, const Environment& environment,
+                                 const std::string& simulation) {
+  const std::string& name = program.words.front();
   std::string image = program.path;
+  bool through_env = false;
   for (int depth = 0; depth <= kDeepestScript; ++depth) {
     const Descriptor file(::open(image.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
     if (file.get() < 0) {
       program.unfenceable = {"it can't be read (" + std::string(std::strerror(errno)) +
                                  "), so whether a preload holds is unknown",
                              "make " + image + " readable"};
-      return;
+      return std::nullopt;
     }
     std::array<char, kScriptLine> buffer{};
     const ssize_t length = ::pread(file.get(), buffer.data(), buffer.size(), 0);
@@ -208,24 +234,29 @@ void look_into(Program& program, const Environment& environment, const std::stri
       if (!script) {
         // As execvp: a file without a magic number is the shell's.
         image = "/bin/sh";
+        if (auto refusal = check_started_by(name, "interpreter", image)) return refusal;
         continue;
       }
       image = script->interpreter;
+      if (auto refusal = check_started_by(name, "interpreter", image)) return refusal;
       if (base_name(image) == "env") {
         const EnvLine line = env_line(script->argument);
         if (line.drops) {
           program.unfenceable = {"its first line starts it through env without the environment",
                                  "remove env's -i or -u LD_PRELOAD from that line"};
-          return;
+          return std::nullopt;
         }
         const auto found = resolve(line.program, environment);
         if (found) image = *found;
+        through_env = true;
       }
       continue;
     }
 
     program.image = image;
     const auto elf = read_elf(file.get());
+    if (elf && !elf->interpreter.empty())
+      if (auto refusal = check_started_by(name, "loader", elf->interpreter)) return refusal;
     const std::string file_name = image == program.path ? "it " : image + " ";
     if (!elf) {
       program.unfenceable = {file_name + "is damaged: " + elf.error(), "build or copy it again"};
@@ -256,9 +287,13 @@ void look_into(Program& program, const Environment& environment, const std::stri
       if (!simulation.empty() && !elf->foreign)
         program.unsimulable = why_unsimulable(*elf, image, simulation);
     }
-    return;
+    return std::nullopt;
   }
-  program.unfenceable = {"its interpreters are scripts that lead to no program", "look at its first line"};
+  // The kernel gives up as well; but to it each env starts anew.
+  const char* why = "its interpreters are scripts that lead to no program";
+  if (!through_env) return cannot_run(name, why, "look at its first line");
+  program.unfenceable = {why, "look at its first line"};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -300,7 +335,7 @@ tl::expected<Program, Refusal> find_program(const std::vector<std::string>& word
   auto path = resolve(words.front(), environment);
   if (!path) return tl::unexpected(path.error());
   program.path = *std::move(path);
-  look_into(program, environment, simulation);
+  if (auto refusal = look_into(program, environment, simulation)) return tl::unexpected(*std::move(refusal));
 
   // Launchers that hand the work to another place, where this environment doesn't reach.
   struct Elsewhere {

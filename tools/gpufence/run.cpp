@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -34,10 +33,6 @@ int refuse(const Error& error) {
   return refuse(Refusal{kFailed, error});
 }
 
-void put(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-}
-
 // "20301130-184501-12345": sorts by time, and the pid makes it this host's only one. A run inside a run
 // belongs to both, so its name begins with the outer one's.
 std::string run_name(const Environment& environment) {
@@ -51,27 +46,57 @@ std::string run_name(const Environment& environment) {
   return outer ? *outer + '/' + own : own;
 }
 
+// Where a new file of this path comes to lie: behind a link that leads to nothing yet, what it leads to.
+std::filesystem::path target_of(std::filesystem::path path) {
+  for (int links = 0; links < 40; ++links) {
+    std::error_code failed;
+    const auto target = std::filesystem::read_symlink(path, failed);
+    if (failed) return path;
+    path = target.is_absolute() ? target : path.parent_path() / target;
+  }
+  return path;
+}
+
 // The absolute path of a report that can be written to. Nothing is created: a program that never calls CUDA
 // has no report, and should leave no empty file.
-tl::expected<std::string, Error> report_path(const std::string& file) {
+tl::expected<std::string, Error> report_path(const std::string& file, bool dry_run) {
   const std::string what = "--report-file " + file;
+  const auto unwritable = [&](int reason) {
+    return tl::unexpected(
+        Error{what, std::string("can't be written (") + std::strerror(reason) + ')', "write another path"});
+  };
   std::error_code failed;
   const std::string path = std::filesystem::absolute(file, failed).string();
   if (failed) return tl::unexpected(Error{what, failed.message(), "write an absolute path"});
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) {
-    if (S_ISDIR(status.st_mode))
-      return tl::unexpected(Error{what, "is a directory", "write the path of a file"});
-    if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR) return unwritable(errno);
+    const std::string directory = target_of(path).parent_path().string();
+    if (::stat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
       return tl::unexpected(
-          Error{what, std::string("can't be written (") + std::strerror(errno) + ')', "write another path"});
+          Error{what, directory + " is no directory that can be written to", "write another path"});
     return path;
   }
-  const std::string directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
-  if (::stat(directory.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
-      ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
-    return tl::unexpected(
-        Error{what, directory + " is no directory that can be written to", "write another path"});
+  if (S_ISDIR(status.st_mode))
+    return tl::unexpected(Error{what, "is a directory", "write the path of a file"});
+  // Who reads a FIFO would see its end when the dry run closes it.
+  if (dry_run && S_ISFIFO(status.st_mode)) return path;
+  const int report = ::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (report < 0 && errno == ENXIO && S_ISFIFO(status.st_mode))
+    return tl::unexpected(Error{what, "is a FIFO that has no reader", "start the reader first"});
+  if (report < 0) return errno == EWOULDBLOCK ? tl::expected<std::string, Error>(path) : unwritable(errno);
+  if (S_ISFIFO(status.st_mode)) {
+    // Closed here, its reader would end before the report. So the program holds it open, out of the way of
+    // the numbers that programs count on.
+    if (::fcntl(report, F_DUPFD, 200) < 0) (void)::fcntl(report, F_DUPFD, 10);
+  } else if (!S_ISREG(status.st_mode) && ::write(report, "", 0) < 0) {
+    // No bytes, and yet /dev/full says that it takes none.
+    const int reason = errno;
+    ::close(report);
+    return unwritable(reason);
+  }
+  ::close(report);
   return path;
 }
 
@@ -95,12 +120,14 @@ std::string cap_text(const Cap& cap, int position, std::uint64_t card) {
   return text + " (" + cap.decided_by(position, card) + ')';
 }
 
-void print_gpus(const Plan& plan) {
+std::string gpus_text(const Plan& plan) {
+  std::string text;
   const bool capped = plan.run_cap.rules.caps_anything() || plan.process_cap.rules.caps_anything();
   if (plan.visible && plan.visible->empty()) {
-    put("GPUs: none (" + plan.visible_by + ")\n");
+    text += "GPUs: none (" + plan.visible_by + ")\n";
   } else if (plan.visible) {
-    put("GPUs, " + plan.visible_by + (plan.view ? ", numbering " + plan.numbering : std::string{}) + ":\n");
+    text +=
+        "GPUs, " + plan.visible_by + (plan.view ? ", numbering " + plan.numbering : std::string{}) + ":\n";
     for (std::size_t at = 0; at < plan.visible->size(); ++at) {
       const auto position = static_cast<int>(at);
       const policies::Gpu& gpu = plan.machine[(*plan.visible)[at]];
@@ -110,28 +137,28 @@ void print_gpus(const Plan& plan) {
       if (!run.empty()) line += ": cap " + run;
       if (!process.empty()) line += (run.empty() ? ": " : "; ") + std::string("a process ") + process;
       if (run.empty() && process.empty()) line += ": no cap";
-      put(line + '\n');
+      text += line + '\n';
     }
   } else {
-    put(plan.no_host ? "GPUs: unknown, " + plan.no_host->why + '\n'
-                     : std::string("GPUs: as without gpufence; CUDA's own order could not be asked\n"));
+    text += plan.no_host ? "GPUs: unknown, " + plan.no_host->why + '\n'
+                         : std::string("GPUs: as without gpufence; CUDA's own order could not be asked\n");
     if (plan.run_cap.rules.caps_anything())
-      put("  cap " + policies::to_text(plan.run_cap.rules) + " (--gpu-mem)\n");
+      text += "  cap " + policies::to_text(plan.run_cap.rules) + " (--gpu-mem)\n";
     if (plan.process_cap.rules.caps_anything())
-      put("  a process " + policies::to_text(plan.process_cap.rules) + " (--gpu-mem-per-process)\n");
+      text += "  a process " + policies::to_text(plan.process_cap.rules) + " (--gpu-mem-per-process)\n";
   }
-  if (capped) put("A cap counts per process for now: each child process gets a cap of its own.\n");
+  if (capped) text += "A cap counts per process for now: each child process gets a cap of its own.\n";
+  return text;
 }
 
-void print_plan(const Plan& plan, const Environment& program_environment, const Program& program) {
-  print_gpus(plan);
-  put("environment:\n");
+std::string plan_text(const Plan& plan, const Environment& program_environment, const Program& program) {
+  std::string text = gpus_text(plan) + "environment:\n";
   for (const auto& [name, value] : plan.settings)
-    put(value ? "  " + name + '=' + quoted_for_shell(program_environment.get(name).value_or("")) + '\n'
-              : "  " + name + " unset\n");
+    text += value ? "  " + name + '=' + quoted_for_shell(program_environment.get(name).value_or("")) + '\n'
+                  : "  " + name + " unset\n";
   std::string line = "exec: " + quoted_for_shell(program.path);
   for (std::size_t i = 1; i < program.words.size(); ++i) line += ' ' + quoted_for_shell(program.words[i]);
-  put(line + '\n');
+  return text + line + '\n';
 }
 
 // Returns only if it failed, with the status that says why.
@@ -178,8 +205,7 @@ int run(std::span<const std::string> words, const Environment& caller) {
   if (!read) return refuse(read.error());
   const RunOptions& options = *read;
   if (options.help || options.help_all || options.version) {
-    put(options.version ? version_text() : options.help_all ? all_help() : run_help());
-    return kDone;
+    return print(options.version ? version_text() : options.help_all ? all_help() : run_help(), kFailed);
   }
   const bool quiet = options.loudness == "error";
   Environment environment = caller;
@@ -210,7 +236,7 @@ int run(std::span<const std::string> words, const Environment& caller) {
     if (plan->needs_fence.empty()) plan->needs_fence = "--sim";
   }
   if (options.report_file) {
-    const auto path = report_path(*options.report_file);
+    const auto path = report_path(*options.report_file, options.dry_run);
     if (!path) return refuse(path.error());
     plan->settings.emplace_back("GPUFENCE_REPORT_FILE", *path);
   }
@@ -241,7 +267,9 @@ int run(std::span<const std::string> words, const Environment& caller) {
   const auto gate = find_gate(own_directory());
   if (!gate) {
     if (gate.error().status == kFailed) return refuse(gate.error());
-    if (!unfenced(gate.error().error.what + ' ' + gate.error().error.why, gate.error().error.remedy))
+    // One line is enough for a program that runs unfenced anyway.
+    if (!program->unfenceable &&
+        !unfenced(gate.error().error.what + ' ' + gate.error().error.why, gate.error().error.remedy))
       return kCannotRun;
     preload = false;
   }
@@ -264,8 +292,7 @@ int run(std::span<const std::string> words, const Environment& caller) {
   if (!quiet)
     for (const Error& warning : plan->warnings) say(warning);
   if (options.dry_run) {
-    print_plan(*plan, environment, *program);
-    return kDone;
+    return print(plan_text(*plan, environment, *program), kFailed);
   }
   return become(*program, environment);
 }

@@ -21,12 +21,14 @@ constexpr std::array kOptions{
     OptionSpec{0, "order", "HOW", "keep (default) · pci · fastest"},
     OptionSpec{0, "ignore-mask", "", "let --devices leave the CUDA_VISIBLE_DEVICES that was inherited"},
     OptionSpec{'m', "gpu-mem", "CAP",
-               "cap for the whole run on each GPU: 8GiB · 50% · 0=8GiB,1=4GiB (by position).\nFor now it "
+               "cap for the whole run on each GPU: 8GiB · 50% · 0=8GiB,1=4GiB (by position\nin what CUDA "
+               "shows at the start) · unlimited.\nFor now it "
                "counts per process: each child process gets a cap of its own",
                false, "how much memory"},
     OptionSpec{0, "gpu-mem-per-process", "CAP", "cap for each process on each GPU"},
     OptionSpec{0, "report", "", "exit report on stderr", false, "what is said"},
-    OptionSpec{0, "report-file", "FILE", "exit report as JSON lines to FILE"},
+    OptionSpec{0, "report-file", "FILE",
+               "exit report as JSON lines to FILE, which may be a FIFO that has a reader"},
     OptionSpec{'q', "quiet", "", "errors only"},
     OptionSpec{'v', "verbose", "", "notes as well as warnings"},
     OptionSpec{0, "dry-run", "",

@@ -212,7 +212,7 @@ TEST(Run, MistakesAre125InOneLine) {
       {{"--wait"}, "gpufence: --wait: this version has no such option; see gpufence run -h\n"},
       {{"--devices"}, "gpufence: --devices: needs a value; write --devices LIST\n"},
       {{"-d", "a\nb"},
-       "gpufence: --devices a?b: 'a?b' is no GPU, range or condition; there are host GPUs 0 (T4, "
+       "gpufence: --devices a\\nb: 'a\\nb' is no GPU, range or condition; there are host GPUs 0 (T4, "
        "0000:01:00.0), 1 (A100, 0000:25:00.0), 2 (H100, 0000:81:00.0), 3 (H100, 0000:c1:00.0)\n"},
   };
   for (const Mistake& mistake : mistakes) {
@@ -251,12 +251,12 @@ TEST(Run, WhatCannotBeExecutedIs126) {
   EXPECT_EQ(gpufence({"run", "--", text}).status, 126);
   EXPECT_EQ(gpufence({"run", "--", scratch.path()}).status, 126);
   const std::string orphan = scratch.file("orphan", "#!/nonexistent/interpreter\n", 0755);
-  const Ended ended = gpufence({"run", "-q", "--", orphan});
+  const Ended ended = gpufence({"run", "--", orphan});
   EXPECT_EQ(ended.status, 126);
-  EXPECT_EQ(
-      ended.err,
-      "gpufence: " + orphan +
-          ": its interpreter or loader doesn't exist; look at its first line, or run readelf -l on it\n");
+  EXPECT_EQ(ended.err, "gpufence: " + orphan +
+                           ": its interpreter /nonexistent/interpreter doesn't exist; install it, or correct "
+                           "the first line\n");
+  EXPECT_EQ(gpufence({"run", "-d", "0", "--", orphan}).err, ended.err);
   const std::string broken = scratch.file("broken", "\177ELF and no more", 0755);
   EXPECT_EQ(gpufence({"run", "-q", "--", broken}).status, 126);
   EXPECT_EQ(gpufence({"run", "-d", "0", "--", broken}).status, 126);
@@ -268,6 +268,42 @@ TEST(Run, AScriptWithoutAFirstLineIsTheShells) {
       {"run", "-d", "2", "--", scratch.file("script", "echo $CUDA_VISIBLE_DEVICES $1\n", 0755), "one"});
   EXPECT_EQ(ended.out, "2 one\n");
   EXPECT_EQ(ended.err, "");
+}
+
+TEST(Run, AFirstLineWithoutAnInterpreterIsTheShells) {
+  const Scratch scratch;
+  const std::string script = scratch.file("script", "#!\necho $CUDA_VISIBLE_DEVICES $1\n", 0755);
+  for (const std::vector<std::string>& options :
+       {std::vector<std::string>{"-d", "2"}, {"-d", "2", "-m", "1GiB"}}) {
+    std::vector<std::string> words{"run"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {"--", script, "one"});
+    const Ended ended = gpufence(words);
+    EXPECT_EQ(ended.out, "2 one\n");
+    EXPECT_EQ(ended.err, "");
+    EXPECT_EQ(ended.status, 0);
+  }
+}
+
+TEST(Run, WhatTheCommandLineSetsAgainstItselfIs125) {
+  const Ended off = gpufence({"run", "--env", "GPUFENCE=off", "-d", "0", "--", program("plain"), "x"});
+  EXPECT_EQ(off.status, 125);
+  EXPECT_EQ(
+      off.err,
+      "gpufence: --env GPUFENCE=off: turns off the fence that --devices 0 needs; leave one of the two out\n");
+  const Ended mask =
+      gpufence({"run", "--env", "CUDA_VISIBLE_DEVICES=GPU-b3", "-d", "0", "--", program("plain")});
+  EXPECT_EQ(
+      mask.err,
+      "gpufence: --devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=GPU-b3, set by --env; choose among "
+      "host GPUs 3, or leave it with --ignore-mask\n");
+}
+
+TEST(Run, CapsByPositionAreSaidWithTheirGpus) {
+  EXPECT_EQ(get({"-m", "0=1GiB"}, "GPUFENCE_POSITIONS"),
+            "GPU-b2000000-0000-0000-0000-000000000000,GPU-b3000000-0000-0000-0000-000000000000,"
+            "GPU-a1000000-0000-0000-0000-000000000000,GPU-a0000000-0000-0000-0000-000000000000");
+  EXPECT_EQ(get({"-d", "2,0", "-m", "0=1GiB"}, "GPUFENCE_POSITIONS", {"GPUFENCE_POSITIONS=x"}), "(unset)");
 }
 
 TEST(Run, AStaticProgramIsRefusedUnderAViewOrCap) {

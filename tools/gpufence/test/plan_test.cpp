@@ -357,6 +357,90 @@ TEST(Plan, AnInheritedCapStaysWithItsGpu) {
   EXPECT_EQ(unmasked.asked, 1);
 }
 
+TEST(Plan, CapsByPositionKeepTheirGpus) {
+  EXPECT_EQ(Case{}.settings(memory("0=8GiB")).at("GPUFENCE_POSITIONS"), "GPU-a0,GPU-a1,GPU-b2,GPU-b3");
+  EXPECT_EQ(
+      (Case{.environment = {"CUDA_VISIBLE_DEVICES=3,1"}}.settings(memory("1=8GiB")).at("GPUFENCE_POSITIONS")),
+      "GPU-b3,GPU-a1");
+  Case by_speed{.host = mixed()};
+  EXPECT_EQ(by_speed.settings(memory("0=8GiB")).at("GPUFENCE_POSITIONS"), "GPU-b2,GPU-a0,GPU-a1");
+  EXPECT_EQ(by_speed.asked, 1);
+  EXPECT_EQ((Case{.host = mixed(), .environment = {"CUDA_VISIBLE_DEVICES=0,2"}}
+                 .settings(memory("0=8GiB"))
+                 .at("GPUFENCE_POSITIONS")),
+            "GPU-b2,GPU-a1");
+  RunOptions by_pci = memory("0=8GiB");
+  by_pci.order = "pci";
+  EXPECT_EQ((Case{.host = mixed(), .environment = {"CUDA_VISIBLE_DEVICES=0,2"}}.settings(by_pci).at(
+                "GPUFENCE_POSITIONS")),
+            "GPU-a0,GPU-b2");
+  RunOptions process;
+  process.gpu_mem_per_process = "2=1GiB";
+  EXPECT_EQ(Case{}.settings(process).at("GPUFENCE_POSITIONS"), "GPU-a0,GPU-a1,GPU-b2,GPU-b3");
+}
+
+TEST(Plan, PositionsAreSaidOnlyWhereNoViewSaysThem) {
+  const Variables stale{"GPUFENCE_POSITIONS=GPU-b3"};
+  RunOptions viewed = devices("2,0");
+  viewed.gpu_mem = "0=8GiB";
+  EXPECT_EQ(Case{}.settings(viewed).count("GPUFENCE_POSITIONS"), 0u);
+  EXPECT_EQ((Case{.environment = stale}.settings(viewed).at("GPUFENCE_POSITIONS")), "(unset)");
+  EXPECT_EQ((Case{.environment = stale}.settings(memory("8GiB")).at("GPUFENCE_POSITIONS")), "(unset)");
+  EXPECT_EQ((Case{.environment = stale}.settings(memory("0=8GiB")).at("GPUFENCE_POSITIONS")),
+            "GPU-a0,GPU-a1,GPU-b2,GPU-b3");
+  EXPECT_EQ((Case{.environment = kOuter}.settings(memory("0=8GiB")).count("GPUFENCE_POSITIONS")), 0u);
+}
+
+TEST(Plan, AnInheritedCapByPositionStaysWithItsGpuWhateverTheMaskIsNow) {
+  // The outer run capped GPU-a1 and GPU-b3; its program then narrowed the mask to the latter.
+  const Variables outer_run{"GPUFENCE_RUN=1", "GPUFENCE_GPU_MEM=1=4GiB,3=2GiB",
+                            "GPUFENCE_POSITIONS=GPU-a0,GPU-a1,GPU-b2,GPU-b3", "CUDA_VISIBLE_DEVICES=3"};
+  const Settings settings = Case{.environment = outer_run}.settings(memory("0=3GiB"));
+  EXPECT_EQ(settings.at("GPUFENCE_POSITIONS"), "GPU-b3,GPU-a0,GPU-a1,GPU-b2");
+  EXPECT_EQ(settings.at("GPUFENCE_GPU_MEM"), "0=2GiB,2=4GiB");
+  EXPECT_EQ((Case{.environment = outer_run}.settings(devices("3")).at("GPUFENCE_GPU_MEM")), "0=2GiB");
+}
+
+TEST(Plan, PositionsThatCannotBeToldAreAnError) {
+  const AskOrder mute = [](Order) { return tl::unexpected(std::string("no answer")); };
+  const auto plan = make_plan(memory("0=8GiB"), Environment(), mixed(), mute);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(
+      plan.error().text(),
+      "--gpu-mem: which GPUs its positions mean can't be told (no answer); name the GPUs with --devices");
+  EXPECT_TRUE(make_plan(memory("8GiB"), Environment(), mixed(), mute));
+}
+
+TEST(Plan, WhatTheCommandLineSetIsNotCalledInherited) {
+  Case here{.environment = {"CUDA_VISIBLE_DEVICES=2"}};
+  RunOptions options = devices("0");
+  options.env = {"CUDA_VISIBLE_DEVICES=2"};
+  EXPECT_EQ(
+      here.error(options),
+      "--devices 0: host GPU 0 is outside CUDA_VISIBLE_DEVICES=2, set by --env; choose among host GPUs 2, "
+      "or leave it with --ignore-mask");
+  options.devices.reset();
+  EXPECT_EQ(here.plan(options)->visible_by, "CUDA_VISIBLE_DEVICES=2, set by --env");
+}
+
+TEST(Plan, AnOffThatTheCommandLineSetsBesideAViewOrCapIsAnError) {
+  for (const char* setting : {"GPUFENCE=off", "GPUFENCE_MODE=off"}) {
+    Case off{.environment = {setting}};
+    RunOptions options = devices("0");
+    EXPECT_EQ(off.plan(options)->settings.back().second, std::nullopt);
+    options.env = {setting};
+    EXPECT_EQ(off.error(options),
+              std::string("--env ") + setting +
+                  ": turns off the fence that --devices 0 needs; leave one of the two out");
+    options = memory("8GiB");
+    options.env = {setting};
+    EXPECT_EQ(off.error(options), std::string("--env ") + setting +
+                                      ": turns off the fence that --gpu-mem needs; leave one of the two out");
+    options.gpu_mem.reset();
+    EXPECT_TRUE(off.plan(options));
+  }
+}
+
 TEST(Plan, TellsWhatDecidesACap) {
   const auto plan = Case{.environment = outer({"GPUFENCE_GPU_MEM=0=2GiB"})}.plan(memory("4GiB"));
   ASSERT_TRUE(plan);

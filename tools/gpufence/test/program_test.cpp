@@ -95,10 +95,53 @@ TEST(Program, AScriptIsAsGoodAsItsInterpreter) {
             in_tree("programs/static") + " is statically linked, so nothing can be preloaded into it");
   EXPECT_EQ(why(scratch.file("c", "echo no first line\n", 0755)), "");
   EXPECT_EQ(why(scratch.file("d", "", 0755)), "");
-  EXPECT_EQ(why(scratch.file("e", "#!/nonexistent/interpreter\n", 0755)),
-            "it can't be read (No such file or directory), so whether a preload holds is unknown");
-  EXPECT_EQ(why(scratch.file("f", "#!\n", 0755)),
-            "it can't be read (No such file or directory), so whether a preload holds is unknown");
+}
+
+TEST(Program, AFirstLineThatNamesNothingIsTheShells) {
+  const Scratch scratch;
+  for (const std::string& line : {std::string("#!\n"), std::string("#! \t\n"), std::string("#!"),
+                                  "#!/" + std::string(300, 'x') + '\n'}) {
+    const auto program = find_program({scratch.file("script", line, 0755)}, Environment(), "");
+    ASSERT_TRUE(program) << line;
+    EXPECT_EQ(program->image, "/bin/sh") << line;
+    EXPECT_FALSE(program->unfenceable) << line;
+  }
+}
+
+TEST(Program, AnInterpreterThatCannotStartIsARefusal) {
+  const Scratch scratch;
+  const std::string missing = scratch.file("missing", "#!/nonexistent/x -y\n", 0755);
+  EXPECT_EQ(refusal(missing),
+            "126 " + missing +
+                ": its interpreter /nonexistent/x doesn't exist; install it, or correct the "
+                "first line");
+  const std::string outer = scratch.file("outer", "#!" + missing + "\n", 0755);
+  EXPECT_EQ(refusal(outer), "126 " + outer +
+                                ": its interpreter /nonexistent/x doesn't exist; install it, or correct the "
+                                "first line");
+  const std::string windows = scratch.file("windows", "#!/bin/sh\r\necho\r\n", 0755);
+  EXPECT_EQ(refusal(windows), "126 " + windows +
+                                  ": its interpreter /bin/sh\r doesn't exist; save it without carriage "
+                                  "returns at the ends of its lines");
+  const std::string data = scratch.file("data", "text", 0644);
+  const std::string plain = scratch.file("plain", "#!" + data + "\n", 0755);
+  EXPECT_EQ(refusal(plain),
+            "126 " + plain + ": its interpreter " + data + " is not executable; correct the first line");
+  const std::string directory = scratch.file("directory", "#!/usr\n", 0755);
+  EXPECT_EQ(refusal(directory),
+            "126 " + directory + ": its interpreter /usr is a directory; correct the first line");
+}
+
+TEST(Program, ALoaderThatIsMissingIsARefusal) {
+  const Scratch scratch;
+  std::string elf = content_of(in_tree("programs/plain"));
+  const std::size_t at = elf.find("/ld-linux");
+  ASSERT_NE(at, std::string::npos);
+  elf.replace(at, 9, "/ld-other");
+  const std::string file = scratch.file("orphan", elf, 0755);
+  EXPECT_EQ(refusal(file), "126 " + file +
+                               ": its loader /lib64/ld-other-x86-64.so.2 doesn't exist; use a build for this "
+                               "system");
 }
 
 TEST(Program, EnvInAFirstLineIsFollowed) {
@@ -118,8 +161,8 @@ TEST(Program, EnvInAFirstLineIsFollowed) {
 TEST(Program, ScriptsThatLeadInACircleEnd) {
   const Scratch scratch;
   const std::string loop = scratch.path() + "/loop";
-  EXPECT_EQ(why(scratch.file("loop", "#!" + loop + "\n", 0755)),
-            "its interpreters are scripts that lead to no program");
+  EXPECT_EQ(refusal(scratch.file("loop", "#!" + loop + "\n", 0755)),
+            "126 " + loop + ": its interpreters are scripts that lead to no program; look at its first line");
 }
 
 TEST(Program, AForeignOneCannotBeFenced) {
@@ -139,10 +182,17 @@ TEST(Program, AForeignOneCannotBeFenced) {
 TEST(Program, OneForMuslCannotBeFenced) {
   const Scratch scratch;
   std::string elf = content_of(in_tree("programs/plain"));
-  const std::size_t at = elf.find("/ld-linux");
+  // The loader must exist, by a name that is no longer than that of glibc's.
+  const std::string genuine = "/lib64/ld-linux-x86-64.so.2";
+  const std::size_t at = elf.find(genuine + '\0');
   ASSERT_NE(at, std::string::npos);
-  elf.replace(at, 9, "/ld-musl-");
+  std::string loader = "/tmp/ld-musl-" + std::to_string(::getpid());
+  ASSERT_EQ(::symlink(genuine.c_str(), loader.c_str()), 0);
+  std::string padded = loader;
+  padded.resize(genuine.size(), '\0');
+  elf.replace(at, padded.size(), padded);
   const auto program = find_program({scratch.file("musl", elf, 0755)}, Environment(), "");
+  ::unlink(loader.c_str());
   ASSERT_TRUE(program && program->unfenceable);
   EXPECT_EQ(program->unfenceable->why, "it is a program for musl, and libgpufence.so is for glibc");
   EXPECT_TRUE(program->unfenceable->preload_harms);
@@ -213,6 +263,25 @@ TEST(Elf, CutOffAnywhereItIsAnAnswer) {
     }
   }
   EXPECT_GT(damaged, 1000u);
+}
+
+TEST(Elf, KnowsWhetherItIsAllThere) {
+  const std::string content = content_of(in_tree("lib/libgpufence.so"));
+  const MemoryFile file(content);
+  const auto whole = read_elf(file.get());
+  ASSERT_TRUE(whole);
+  EXPECT_TRUE(whole->complete());
+  EXPECT_TRUE(whole->shared_object);
+  EXPECT_EQ(whole->soname, "libgpufence.so");
+  EXPECT_EQ(whole->extent, content.size());
+  for (std::size_t size = content.size() - 1; size >= 64; --size) {
+    file.truncate(size);
+    const auto elf = read_elf(file.get());
+    EXPECT_FALSE(elf && elf->complete()) << size;
+    if (!elf) {
+      EXPECT_EQ(elf.error(), cut_off(size, content.size()));
+    }
+  }
 }
 
 TEST(Elf, WithAnyByteChangedItIsAnAnswer) {
