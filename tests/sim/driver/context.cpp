@@ -95,6 +95,7 @@ Context* activate(Device& device, Context* again, unsigned flags, unsigned api_v
   context->limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
   context->fault = CUDA_SUCCESS;
   context->cancel = false;
+  context->overdue = false;
   context->legacy.id = driver().next_id++;
   open_queues(*context);
   context->active.store(true, std::memory_order_release);

@@ -65,6 +65,7 @@ struct Context {
   std::atomic<CUresult> fault{CUDA_SUCCESS};
   // True: what still runs is to end soon (a fault, or the context's end). For ptx::Launch::cancel.
   std::atomic<bool> cancel{false};
+  std::atomic<bool> overdue{false};  // its work was waited for long enough, in vain
 
   std::mutex order;  // of submissions to the legacy stream and to the blocking ones
   std::vector<Queue*>

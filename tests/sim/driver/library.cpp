@@ -159,7 +159,7 @@ CUresult cuLibraryUnload(CUlibrary given) {
     }
     for (Context* context : contexts)
       if (context->active) {
-        synchronise(*context);
+        let_end(*context);
         flush_output(*context);
       }
     std::lock_guard<std::mutex> held(code_table().lock);

@@ -266,6 +266,12 @@ std::vector<Ticket> all_work(Context& context) {
   return work;
 }
 
+bool wait_until(const std::vector<Ticket>& work, uint64_t deadline_ns) {
+  bool done = true;
+  for (const Ticket& ticket : work) done = ticket.wait_until(deadline_ns) && done;
+  return done;
+}
+
 }  // namespace
 
 uint64_t now_ns() {
@@ -380,6 +386,12 @@ void synchronise(Context& context) {
   flush_output(context);
 }
 
+void let_end(Context& context) {
+  constexpr uint64_t kPatience = 5'000'000'000;
+  // Once is enough: an exit handler unloads code, then releases the context.
+  if (!context.overdue) context.overdue = !wait_until(all_work(context), now_ns() + kPatience);
+}
+
 void open_queue(Stream& stream) {
   std::lock_guard<std::mutex> order(stream.context->order);
   if (stream.context->queues.size() >= stream.context->sweep_at) sweep(*stream.context);
@@ -397,16 +409,12 @@ void open_queues(Context& context) {
 }
 
 void close_queues(Context& context) {
-  // Long enough for what ends by itself. A kernel without end is told to stop, what still waits is dropped,
-  // and a host function that does not return keeps its worker and nothing else.
-  constexpr uint64_t kPatience = 5'000'000'000, kPatienceOnceTold = 1'000'000'000;
-  const std::vector<Ticket> work = all_work(context);
-  const auto end_by = [&](uint64_t deadline) {
-    for (const Ticket& ticket : work) (void)ticket.wait_until(deadline);
-  };
-  end_by(now_ns() + kPatience);
+  // A kernel without end is told to stop, what still waits is dropped, and a host function that does not
+  // return keeps its worker and nothing else.
+  let_end(context);
   context.cancel.store(true, std::memory_order_release);
-  end_by(now_ns() + kPatienceOnceTold);
+  constexpr uint64_t kOnceTold = 1'000'000'000;
+  wait_until(all_work(context), now_ns() + kOnceTold);
   std::lock_guard<std::mutex> order(context.order);
   for (Queue* queue : context.queues) {
     std::lock_guard<std::mutex> held(queue->lock);

@@ -77,6 +77,9 @@ void wait_for(Stream& stream, const Ticket& ticket);
 bool idle(Stream& stream);
 void synchronise(Stream& stream);
 void synchronise(Context& context);
+// The same for a context's last moments and for code that is unloaded, in exit handlers too: gives up after
+// five seconds on work that has no end.
+void let_end(Context& context);
 
 uint64_t now_ns();
 
