@@ -129,6 +129,8 @@ template <AtomicKind kind, class T, Where where, bool wide>
 const Op* run(Warp& warp, const Op* op) {
   using Bits = BitsOf<T>;
   const uint32_t lanes = exec_mask(warp, op);
+  warp.fuel -= kPollCost;
+  ++warp.polls;
   const Bits* b = row<Bits>(warp, op->r[1]);
   const Bits* c = row<Bits>(warp, op->r[2]);
   Bits* d = op->r[0] != 0 ? row<Bits>(warp, op->r[0]) : nullptr;

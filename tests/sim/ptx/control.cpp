@@ -210,7 +210,9 @@ const Op* op_fence(Warp&, const Op* op) {
 
 const Op* op_nanosleep(Warp& warp, const Op* op) {
   // Somebody else's turn; time itself passes fast enough here.
-  return exec_mask(warp, op) == 0 ? op + 1 : give_way(warp, op + 1);
+  if (exec_mask(warp, op) == 0) return op + 1;
+  ++warp.polls;
+  return give_way(warp, op + 1);
 }
 
 const Op* op_end_of_code(Warp& warp, const Op* op) {

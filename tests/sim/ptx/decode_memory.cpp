@@ -4,7 +4,7 @@
 namespace gpufence::sim::ptx {
 namespace {
 
-enum : uint8_t { kAcquire = 1, kRelease = 2 };
+enum : uint8_t { kAcquire = 1, kRelease = 2, kPolls = 4 };
 
 }  // namespace
 
@@ -15,7 +15,8 @@ bool Decoder::order(Ins& ins, uint8_t* fences) {
       op.take_any({"weak", "relaxed", "volatile", "acquire", "release", "acq_rel", "mmio"});
   op.take_any({"cta", "cluster", "gpu", "sys"});
   *fences = static_cast<uint8_t>((order == "acquire" || order == "acq_rel" ? kAcquire : 0) |
-                                 (order == "release" || order == "acq_rel" ? kRelease : 0));
+                                 (order == "release" || order == "acq_rel" ? kRelease : 0) |
+                                 (!order.empty() && order != "weak" && order != "release" ? kPolls : 0));
   return true;
 }
 

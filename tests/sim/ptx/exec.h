@@ -78,6 +78,9 @@ struct LaunchState {
 constexpr uint32_t kStackBytes = 256 << 10;  // of local memory a thread
 constexpr uint32_t kMaxDepth = 4096;         // of calls
 constexpr int32_t kFuel = 2048;              // backward branches and calls until a warp gives way
+constexpr int32_t kPollCost = 32;  // what an atomic or a volatile load takes of it: such loops often wait
+constexpr uint32_t kPatience = 6;  // turns of polling until lanes stop waiting for each other
+constexpr uint32_t kLongPatience = 4096;  // the same without polling
 
 struct Warp {
   enum class State : uint8_t { ready, blocked, done, faulted };
@@ -97,7 +100,8 @@ struct Warp {
   State state = State::done;
   uint32_t live = 0;   // lanes not exited
   uint32_t index = 0;  // in the block
-  uint32_t turns = 0;  // times that it gave way since lanes last met
+  uint32_t turns = 0;  // times that it gave way since waiting lanes were last let go
+  uint32_t polls = 0;  // looks at memory that others may change, since it last gave way
   Block* block = nullptr;
   Worker* worker = nullptr;
   const LaunchState* launch = nullptr;

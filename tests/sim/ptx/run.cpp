@@ -126,6 +126,7 @@ void start_block(Block& block, const LaunchState& state, uint64_t index) {
     warp.state = Warp::State::ready;
     warp.fuel = kFuel;
     warp.turns = 0;
+    warp.polls = 0;
     warp.splits.clear();
     warp.records.clear();
   }

@@ -180,7 +180,6 @@ const Op* arrive(Warp& warp) {
   Record& record = *warp.record;
   record.arrived |= warp.active;
   if (record.arrived != record.expected) return next_split(warp);
-  warp.turns = 0;
   if (record.callee != nullptr) return_results(record, record.expected);
   const Op* at = record.at;
   warp.active = record.expected;
@@ -259,10 +258,11 @@ const Op* leave(Warp& warp, uint32_t lanes, const Op* next) {
 
 const Op* give_way(Warp& warp, const Op* next) {
   warp.fuel = kFuel;
-  ++warp.turns;
+  warp.turns += warp.polls != 0 ? kLongPatience / kPatience + 1 : 1;
+  warp.polls = 0;
   // Other lanes of this warp first: they may hold what these spin for.
   if (!warp.splits.empty() || !warp.records.empty()) {
-    if (warp.turns >= 32) {
+    if (warp.turns >= kLongPatience) {
       release_waiting(warp);
       warp.turns = 0;
     }

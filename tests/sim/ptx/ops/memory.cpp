@@ -8,7 +8,7 @@
 namespace gpufence::sim::ptx::GPUFENCE_PTX_ISA {
 namespace {
 
-enum : unsigned { kAcquire = 1, kRelease = 2 };
+enum : unsigned { kAcquire = 1, kRelease = 2, kPolls = 4 };
 
 // Addresses of all lanes, those of idle lanes replaced by an active one's.
 template <bool wide>
@@ -265,7 +265,13 @@ inline void interleaved(const Warp& warp, const Op* op, uint32_t lanes, const ui
 template <bool store, class M, class D>
 const Op* global_at(Warp& warp, const Op* op, uint32_t lanes, const uint64_t* a) {
   const uint64_t bytes = sizeof(M) * op->small[0];
-  if (store && (op->small[1] & kRelease) != 0) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  if (op->small[1] != 0) {
+    if (store && (op->small[1] & kRelease) != 0) __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (!store && (op->small[1] & kPolls) != 0) {
+      warp.fuel -= kPollCost;
+      ++warp.polls;
+    }
+  }
   const bool run = lanes == kAll && consecutive(a, bytes);
   if (!(run && (a[0] & (bytes - 1)) == 0 && reach(warp, a[0], bytes * kLanes, store))) {
     if (!check_global(warp, op, a, bytes, store)) return nullptr;
@@ -290,8 +296,8 @@ const Op* shared_at(Warp& warp, const Op* op, uint32_t lanes, const uint64_t* a,
   linear<store, M, D>(warp, op, lanes, a, warp.shared, lanes == kAll && consecutive(a, bytes));
   return op + 1;
 }
-// The loads that kernels with tiles live on: one value a lane, 32-bit addresses. Checked with a maximum and an or over
-// 32 bits, then gathered; whatever is wrong is left to the general one to tell.
+// The loads that kernels with tiles live on: one value a lane, 32-bit addresses. Checked with a maximum and
+// an or over 32 bits, then gathered; whatever is wrong is left to the general one to tell.
 template <class M, class D>
 bool shared_gather(Warp& warp, const Op* op, uint32_t lanes) {
   alignas(64) uint32_t a[kLanes];
@@ -310,7 +316,8 @@ bool shared_gather(Warp& warp, const Op* op, uint32_t lanes) {
     high = a[i] > high ? a[i] : high;
     bits |= a[i];
   }
-  if ((bits & (sizeof(M) - 1)) != 0 || high >= warp.shared_bytes || sizeof(M) > warp.shared_bytes - high) return false;
+  if ((bits & (sizeof(M) - 1)) != 0 || high >= warp.shared_bytes || sizeof(M) > warp.shared_bytes - high)
+    return false;
   D* d = row<D>(warp, op->r[0]);
   const std::byte* base = warp.shared;
   if (lanes == kAll) {
@@ -329,6 +336,10 @@ template <bool store, bool wide, class M, class D>
 const Op* shared(Warp& warp, const Op* op) {
   const uint32_t lanes = exec_mask(warp, op);
   if (lanes == 0) return op + 1;
+  if (!store && (op->small[1] & kPolls) != 0) {
+    warp.fuel -= kPollCost;
+    ++warp.polls;
+  }
   if constexpr (!store && !wide) {
     if (op->small[0] == 1 && shared_gather<M, D>(warp, op, lanes)) return op + 1;
   }
