@@ -23,7 +23,7 @@ class Handles {
   T* take() {
     std::lock_guard<std::mutex> held(lock_);
     if (slots_ == nullptr) {
-      void* memory = reserve_lazily(kMost * sizeof(T), false);
+      void* memory = reserve_for_handles(kMost * sizeof(T));
       if (memory == nullptr) return nullptr;
       slots_.store(static_cast<T*>(memory), std::memory_order_release);
     }
@@ -35,6 +35,9 @@ class Handles {
       dead_.pop_front();
       slots_.load()[slot].~T();
     }
+    // Told in steps, as a checker reads all that it is told of.
+    constexpr size_t kStep = (65536 + sizeof(T) - 1) / sizeof(T);
+    for (; told_ <= slot; told_ += kStep) tell_leak_checker(slots_.load() + told_, kStep * sizeof(T));
     T* fresh = new (slots_.load() + slot) T;
     if (slot == used_.load(std::memory_order_relaxed)) used_.store(slot + 1, std::memory_order_release);
     return fresh;
@@ -73,6 +76,7 @@ class Handles {
   std::atomic<T*> slots_{nullptr};
   std::atomic<size_t> used_{0};
   std::mutex lock_;
+  size_t told_ = 0;  // slots
   std::deque<size_t> dead_;
 };
 

@@ -10,6 +10,10 @@
 #include <bit>
 #include <mutex>
 
+// LeakSanitizer's, there only in a program that has it: it looks for pointers in globals, stacks and malloc's
+// memory, and in what it is told of.
+extern "C" [[gnu::weak]] void __lsan_register_root_region(const void* begin, size_t bytes);
+
 namespace gpufence::sim {
 namespace {
 
@@ -92,6 +96,16 @@ void* reserve_lazily(uint64_t bytes, bool below_4gib) {
   madvise(at, length, MADV_DONTFORK);
   madvise(at, length, MADV_DONTDUMP);
   return at;
+}
+
+void* reserve_for_handles(uint64_t bytes) {
+  void* at = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return at != MAP_FAILED ? at : reserve_lazily(bytes, false);  // where the host does not overcommit
+}
+
+void tell_leak_checker(const void* begin, size_t bytes) {
+  if (__lsan_register_root_region != nullptr) __lsan_register_root_region(begin, bytes);
 }
 
 bool Heap::add_range(uint64_t bytes) {

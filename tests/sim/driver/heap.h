@@ -89,4 +89,10 @@ void* owner_of(uintptr_t address);
 // are no addresses. `below_4gib` as above.
 void* reserve_lazily(uint64_t bytes, bool below_4gib);
 
+// The same, but inherited by children (copied), for bookkeeping that points into malloc's memory: what a leak
+// checker does not see in a child it would call leaked there. tell_leak_checker() names a part of it that
+// holds such pointers.
+void* reserve_for_handles(uint64_t bytes);
+void tell_leak_checker(const void* begin, size_t bytes);
+
 }  // namespace gpufence::sim
