@@ -130,6 +130,17 @@ fail_alloc_at = 3
   EXPECT_EQ(fastest_first(m), (std::vector<int>{0, 1}));
 }
 
+TEST(File, PeersAreGroupsOfHostIndices) {
+  const File file("peers = [[2, 0]]\n[[gpu]]\ncount = 3\n");
+  const Machine m = good(file.path);
+  EXPECT_EQ(m.gpus[0].peers, 4u);
+  EXPECT_EQ(m.gpus[1].peers, 0u);
+  EXPECT_EQ(m.gpus[2].peers, 1u);
+  // Other links make another machine.
+  EXPECT_NE(m.key, good(File("[[gpu]]\ncount = 3\n").path).key);
+  EXPECT_EQ(good("3xh100").gpus[1].peers, 5u);
+}
+
 TEST(File, CountRepeatsAndFastestFirstGoesByCapability) {
   const File file("[[gpu]]\nmodel = \"t4\"\n[[gpu]]\nmodel = \"h100\"\ncount = 2\n");
   EXPECT_EQ(fastest_first(good(file.path)), (std::vector<int>{1, 2, 0}));
@@ -147,6 +158,10 @@ TEST(File, ErrorsNameFileLineAndColumn) {
       {"[[gpu]]\nuuid = \"GPU-1\"\n", ":2:8: \"GPU-1\" is no UUID"},
       {"[[gpu]]\ncount = 2\nuuid = \"GPU-01234567-89ab-cdef-0123-456789abcdef\"\n",
        ":1:1: count with uuid or pci"},
+      {"peers = \"some\"\n[[gpu]]\n",
+       ":1:9: peers is no list of groups; write \"all\", \"none\" or host indices"},
+      {"peers = [[0, -1]]\n[[gpu]]\n", ":1:9: peers is no list of groups"},
+      {"peers = [[0, 2]]\n[[gpu]]\ncount = 2\n", ":1:1: peers names GPU 2; the last one is 1"},
       {"[[gpu]]\ncount = 0\n", ":2:9: count is out of range; use 1 to 64"},
       {"gpu = 3\n", ":1:7: gpu is not a list of tables"},
       {"[[gpu]\n", ":1:"},
