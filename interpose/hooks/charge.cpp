@@ -46,25 +46,29 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
     }
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  say("GF401", journal::Severity::warning, [&] {
-    const std::uint64_t held = seen.ledger->balance(place.row).held;
-    const policies::Cap* cap = seen.cap(device.ordinal);
-    const policies::Verdict verdict = policies::decide({bytes, held}, cap);
-    std::string message = observe::api_text(call) + " of " + policies::format_size(bytes) + " on " +
-                          full_name(device) + " refused";
-    if (cap == nullptr) return message;
-    message += std::string(": ") + "this process holds " + policies::format_size(held) + " of its " +
-               policies::format_size(cap->bytes) + " (" + cap->rule + ")";
-    if (verdict.to_free > 0) message += "; freeing " + policies::format_size(verdict.to_free) + " is enough";
-    if (!verdict.allowed && verdict.to_free == 0) message += "; it alone is more than the cap";
-    std::size_t free = 0;
-    std::size_t total = 0;
-    if (real<&::cuMemGetInfo_v2>(&free, &total) == CUDA_SUCCESS) {
-      message += "; the card has " + policies::format_size(free) + " free";
-    }
-    message += "; at " + observe::site_text(call.caller);
-    return message;
-  });
+  say(
+      "GF401", journal::Severity::warning,
+      [&] {
+        const std::uint64_t held = seen.ledger->balance(place.row).held;
+        const policies::Cap* cap = seen.cap(device.ordinal);
+        const policies::Verdict verdict = policies::decide({bytes, held}, cap);
+        std::string message = observe::api_text(call) + " of " + policies::format_size(bytes) + " on " +
+                              full_name(device) + " refused";
+        if (cap == nullptr) return message;
+        message += std::string(": ") + "this process holds " + policies::format_size(held) + " of its " +
+                   policies::format_size(cap->bytes) + " (" + cap->rule + ")";
+        if (verdict.to_free > 0)
+          message += "; freeing " + policies::format_size(verdict.to_free) + " is enough";
+        if (!verdict.allowed && verdict.to_free == 0) message += "; it alone is more than the cap";
+        std::size_t free = 0;
+        std::size_t total = 0;
+        if (real<&::cuMemGetInfo_v2>(&free, &total) == CUDA_SUCCESS) {
+          message += "; the card has " + policies::format_size(free) + " free";
+        }
+        message += "; at " + observe::site_text(call.caller);
+        return message;
+      },
+      device.uuid);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

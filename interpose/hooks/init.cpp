@@ -227,6 +227,23 @@ policies::Amount amount_for(const CapRule& rule, const observe::Device& device, 
   return least;
 }
 
+// A mask of plain numbers that CUDA reads in another order than nvidia-smi shows: the classic wrong card.
+void compare_orders(const Visible& seen, const std::string& mask, const Rules& to) {
+  if (to.host_gpus.empty() || !policies::names_numbers(mask)) return;
+  const policies::MaskReading meant = policies::read_mask(mask, to.host_gpus);
+  std::string table;
+  for (std::size_t i = 0; i < meant.gpus.size() && i < seen.devices.size(); ++i) {
+    if (seen.devices[i].host_index == static_cast<int>(meant.gpus[i])) continue;
+    table += (table.empty() ? "" : ", ") + full_name(seen.devices[i]) + " where nvidia-smi's number is " +
+             std::to_string(meant.gpus[i]);
+  }
+  if (table.empty()) return;
+  say("GF104", journal::Severity::warning, [&] {
+    return std::string(kMask) + "=" + mask + " counts in CUDA's order here, not in nvidia-smi's: " + table +
+           "; set CUDA_DEVICE_ORDER=PCI_BUS_ID, or use gpufence run -d";
+  });
+}
+
 std::unique_ptr<Visible> look_around(const Rules& to) {
   int count = 0;
   if (real<&::cuDeviceGetCount>(&count) != CUDA_SUCCESS || count < 0 || count > kMostDevices) return nullptr;
@@ -286,6 +303,7 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
     }
     return result;
   }
+  if (const auto mask = read_variable(kMask); !to.view && mask) compare_orders(*seen, *mask, to);
   if (asked != nullptr) {
     const std::string why = difference(*seen, *asked);
     if (!why.empty()) {

@@ -57,6 +57,29 @@ TEST(ASecondNamespace, KeepsTheDriverThatItOpened) {
   EXPECT_EQ(m.run({probe("odd"), "dlmopen"}).out, "cuInit 0, cuDeviceGetCount 0, GPUs: 4\n");
 }
 
+TEST(AMaskOfNumbers, ThatCudaReadsInAnotherOrderThanNvidiaSmiIsExplained) {
+  FourGpus m;  // CUDA's own order is the reverse of the bus
+  const Result r = m.run({probe("list_gpus")}, {.env = {{"CUDA_VISIBLE_DEVICES", "0"}}});
+  EXPECT_TRUE(
+      r.complains("] GF104 warning: CUDA_VISIBLE_DEVICES=0 counts in CUDA's order here, not in nvidia-smi's: "
+                  "CUDA 0 = host GPU 3 (Delta, 0000:c1:00.0) where nvidia-smi's number is 0"))
+      << r.err;
+  EXPECT_EQ(m.run({probe("list_gpus")},
+                  {.env = {{"CUDA_VISIBLE_DEVICES", "0"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}})
+                .err,
+            "");
+}
+
+TEST(ARefusal, IsOneLineAGpuAndTheRestIsCounted) {
+  FourGpus m;
+  const Result r =
+      m.run({probe("refusals")}, {.devices = "2,0", .gpu_mem = "64MiB", .options = {"--report"}});
+  EXPECT_EQ(r.exit, 0) << r.out;
+  EXPECT_TRUE(r.complains("on CUDA 0 = host GPU 2 (Gamma, 0000:81:00.0) refused")) << r.err;
+  EXPECT_TRUE(r.complains("on CUDA 1 = host GPU 0 (Alpha, 0000:01:00.0) refused")) << r.err;
+  EXPECT_TRUE(r.complains("findings: GF401 ×6\n")) << r.err;
+}
+
 TEST(TheGateAlone, SaysWhyNoGpuIsThere) {
   FourGpus m;
   const Result r =

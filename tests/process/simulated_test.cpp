@@ -362,6 +362,7 @@ TEST(GenuineRuntime, LooksItsEntryPointsUpAndThenRefusesTheSimulatedDriver) {
   EXPECT_TRUE(r.says("cudaGetDeviceCount(&count): cudaError")) << r.out;
   EXPECT_FALSE(r.says("GPUs:")) << r.out;
   EXPECT_EQ(r.exit, 1);
+  EXPECT_TRUE(r.complains("] GF601 warning: this program brings NVIDIA's own CUDA runtime")) << r.err;
   EXPECT_EQ(r.called("cuGetProcAddress_v2"), 440);
   EXPECT_EQ(r.called("cuInit"), 1);
   EXPECT_EQ(r.called("cuDevicePrimaryCtxRetain"), 0);

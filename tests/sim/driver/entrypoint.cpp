@@ -2,6 +2,7 @@
 // tables are not here: for their ids the answer is CUDA_ERROR_NOT_FOUND, which is the truth.
 #include <cstring>
 
+#include "code.h"
 #include "driver.h"
 #include "exports.h"
 #include "inside.h"
@@ -67,6 +68,14 @@ CUresult cuGetExportTable(const void** out, const CUuuid* id) {
     if (out == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto is = [&](const char* known) { return memcmp(id->bytes, known, sizeof id->bytes) == 0; };
     *out = is(kTruthTableId) ? static_cast<const void*>(&kTruth) : is(kInsideTableId) ? &kInside : nullptr;
+    // Only NVIDIA's own libraries ask for other tables, first of all its runtime: better said than left to
+    // its error.
+    if (*out == nullptr) {
+      say_once(
+          "this program brings NVIDIA's own CUDA runtime, which refuses a simulated driver; compile it with "
+          "nvcc "
+          "-cudart shared, or link our libcudart_static.a: nvcc -L<the simulator's directory>");
+    }
     return *out == nullptr ? CUDA_ERROR_NOT_FOUND : CUDA_SUCCESS;
   });
 }
