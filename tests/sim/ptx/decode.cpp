@@ -67,14 +67,19 @@ Type Opcode::take_type() {
 }
 
 Round Opcode::take_round() {
-  if (take("rn")) return Round::nearest;
-  if (take("rz")) return Round::zero;
-  if (take("rm")) return Round::down;
-  if (take("rp")) return Round::up;
-  if (take("rni")) return Round::integer_nearest;
-  if (take("rzi")) return Round::integer_zero;
-  if (take("rmi")) return Round::integer_down;
-  if (take("rpi")) return Round::integer_up;
+  static constexpr std::pair<std::string_view, Round> kRounds[] = {{"rn", Round::nearest},
+                                                                   {"rz", Round::zero},
+                                                                   {"rm", Round::down},
+                                                                   {"rp", Round::up},
+                                                                   {"rni", Round::integer_nearest},
+                                                                   {"rzi", Round::integer_zero},
+                                                                   {"rmi", Round::integer_down},
+                                                                   {"rpi", Round::integer_up}};
+  for (const auto& [name, round] : kRounds) {
+    if (!take(name)) continue;
+    rounded_ = true;
+    return round;
+  }
   return Round::nearest;
 }
 
@@ -201,7 +206,9 @@ Place Decoder::sink(uint8_t bytes) {
 bool Decoder::arity(const Ins& ins, size_t least, size_t most) {
   if (!ok()) return false;
   if (ins.count >= least && ins.count <= std::max(least, most)) return true;
-  return invalid("an operand too many or too few for " + std::string(ins.statement.opcode));
+  // Newer PTX gives known names more operands; fewer are damage.
+  if (ins.count > std::max(least, most) || !ins.op.rest().empty()) return unsupported("of so many operands");
+  return invalid("an operand is missing for " + std::string(ins.statement.opcode));
 }
 
 Place Decoder::symbol_address(std::string_view name, int64_t add, uint8_t bytes) {
@@ -287,7 +294,7 @@ Place Decoder::any_source(const Operand& operand, Type type, uint8_t* bytes) {
       if (*bytes < 8) return invalid("a double-precision literal where fewer bits belong"), 0;
       return literal(8, static_cast<uint64_t>(operand.value));
     default:
-      return invalid("an operand of the wrong kind"), 0;
+      return unsupported("such an operand"), 0;
   }
 }
 
@@ -376,7 +383,7 @@ Draft& Decoder::emit(Handler handler) {
   drafts_.emplace_back();
   Draft& draft = drafts_.back();
   draft.op.run = handler;
-  draft.op.line = now_ != nullptr ? now_->line : 0;
+  draft.op.source = static_cast<uint32_t>(code_->sources.size() - 1);
   draft.guard = true_;
   return draft;
 }
@@ -409,6 +416,19 @@ Draft& Decoder::alu(const Ins& ins, Handler handler) {
   return draft;
 }
 
+void Decoder::note_source(const Statement& statement) {
+  const auto known = opcodes_.find(statement.opcode);
+  uint32_t opcode = 0;
+  if (known != opcodes_.end()) {
+    opcode = known->second;
+  } else {
+    opcode = static_cast<uint32_t>(code_->opcodes.size());
+    code_->opcodes.emplace_back(statement.opcode);
+    opcodes_[statement.opcode] = opcode;
+  }
+  code_->sources.push_back({statement.line, opcode});
+}
+
 void Decoder::join() {
   emit(op_join).flow = Draft::Flow::join;
 }
@@ -426,6 +446,8 @@ void Decoder::instruction(const Statement& statement) {
 
 tl::expected<std::shared_ptr<const Code>, Error> Decoder::run() {
   places_.emplace_back();  // 0: none
+  code_->opcodes.emplace_back("the function's end");
+  code_->sources.push_back({0, 0});
   const auto fixed = [&](uint32_t offset) {
     places_.push_back({0, PlaceInfo::Kind::fixed, offset, 0});
     return static_cast<Place>(places_.size() - 1);
@@ -493,8 +515,7 @@ tl::expected<std::shared_ptr<const Code>, Error> Decoder::run() {
         join();
         break;
       case Statement::Kind::instruction: {
-        if (code_->opcodes.empty() || code_->opcodes.back().first < statement.line)
-          code_->opcodes.emplace_back(statement.line, statement.opcode);
+        note_source(statement);
         instruction(statement);
         break;
       }

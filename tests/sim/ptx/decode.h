@@ -28,12 +28,12 @@ struct Op {
   uint32_t guard = 0;      // predicate word; the default is the frame's word of ones
   uint32_t guard_xor = 0;  // ~0 for @!p
   int64_t imm = 0;
-  int32_t jump = 0;   // in Ops from this one: a branch's target
-  int32_t merge = 0;  // likewise: where lanes that part here meet again; 0: only at the end
-  uint32_t line = 0;
+  int32_t jump = 0;       // in Ops from this one: a branch's target
+  int32_t merge = 0;      // likewise: where lanes that part here meet again; 0: only at the end
+  uint32_t source = 0;    // in Code::sources
   uint8_t small[4] = {};  // what else the handler wants
 };
-static_assert(sizeof(Op) == 72 || sizeof(Op) == 64);
+static_assert(sizeof(Op) == 64, "one cache line");
 
 // Fixed words at the start of each frame.
 constexpr uint32_t kTrue = 0, kFalse = 4, kCarry = 8, kPredicateSink = 12;
@@ -73,9 +73,12 @@ struct Code {
   std::vector<Constant> constants;
   std::vector<CallSite> calls;
   std::vector<BranchTable> tables;
-  std::vector<std::string>
-      texts;  // opcodes by line order, for faults: index in Op::small is not needed, see opcode_at
-  std::vector<std::pair<uint32_t, std::string>> opcodes;  // line → opcode, ascending
+  // Where an Op came from, for what is told of faults: Op::source counts in `sources`.
+  struct Source {
+    uint32_t line = 0, opcode = 0;  // opcode: in `opcodes`
+  };
+  std::vector<Source> sources;
+  std::vector<std::string> opcodes;
 
   uint32_t frame_bytes = 0;  // all of it, parameter area included
   uint32_t sink_row = 0;
@@ -90,8 +93,6 @@ struct Code {
   std::vector<uint32_t> shared_used;     // indices of globals, shared space, in order of first use
   std::vector<uint32_t> functions_used;  // called directly or named
   bool calls_indirectly = false;
-
-  [[nodiscard]] std::string_view opcode_at(uint32_t line) const;
 };
 
 struct NameHash {

@@ -64,7 +64,7 @@ void Decoder::add_sub(Ins& ins, bool subtract) {
     if (draft != nullptr && is_half(key.type)) draft->op.small[0] = half_flags(key);
     return;
   }
-  if (key.ftz || key.round != Round::nearest) return void(unsupported(""));
+  if (key.ftz || ins.op.rounded()) return void(unsupported(""));
   plain(ins, isa().integer(key), key.type, {key.type, key.type});
 }
 
@@ -99,7 +99,7 @@ void Decoder::mul(Ins& ins) {
     if (draft != nullptr && is_half(key.type)) draft->op.small[0] = half_flags(key);
     return;
   }
-  if (key.ftz || key.sat || key.round != Round::nearest || part.empty() || !is_integer(key.type))
+  if (key.ftz || key.sat || ins.op.rounded() || part.empty() || !is_integer(key.type))
     return void(unsupported(""));
   key.kind = part == "wide" ? Kind::mul_wide : part == "lo" ? Kind::mul_lo : Kind::mul_hi;
   const Type d = part == "wide" ? unsigned_of(2 * bytes_of(key.type)) : key.type;
@@ -131,7 +131,7 @@ void Decoder::mad(Ins& ins, bool is_fma) {
     if (draft != nullptr && is_half(key.type)) draft->op.small[0] = half_flags(key);
     return;
   }
-  if (is_fma || key.ftz || key.relu || key.round != Round::nearest || part.empty() || !is_integer(key.type))
+  if (is_fma || key.ftz || key.relu || ins.op.rounded() || part.empty() || !is_integer(key.type))
     return void(unsupported(""));
   key.kind = part == "wide" ? Kind::mad_wide : part == "lo" ? Kind::mad_lo : Kind::mad_hi;
   if (key.sat && key.kind != Kind::mad_hi) return void(unsupported(""));
@@ -148,7 +148,7 @@ void Decoder::div(Ins& ins) {
   key.type = ins.op.take_type();
   if (is_float(key.type))
     plain(ins, isa().floating(key), key.type, {key.type, key.type});
-  else if (key.ftz || key.approximate || key.round != Round::nearest)
+  else if (key.ftz || key.approximate || ins.op.rounded())
     unsupported("");
   else
     plain(ins, isa().integer(key), key.type, {key.type, key.type});
@@ -189,7 +189,7 @@ void Decoder::function_of_one(Ins& ins, Kind kind) {
     if (draft != nullptr && is_half(key.type)) draft->op.small[0] = half_flags(key);
     return;
   }
-  if (key.approximate || key.ftz || key.sat || key.round != Round::nearest) return void(unsupported(""));
+  if (key.approximate || key.ftz || key.sat || ins.op.rounded()) return void(unsupported(""));
   const bool to_32 = kind == Kind::popc || kind == Kind::clz;
   plain(ins, isa().integer(key), to_32 ? Type::u32 : key.type, {key.type});
 }

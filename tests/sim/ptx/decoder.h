@@ -27,6 +27,7 @@ class Opcode {
       std::initializer_list<std::string_view> modifiers);  // the first of them, or empty
   Type take_type();                                        // the next modifier that is a type
   Round take_round();                                      // nearest where none is given
+  [[nodiscard]] bool rounded() const { return rounded_; }  // take_round() found one
   [[nodiscard]] std::string_view rest() const;             // a modifier not taken, or empty
 
  private:
@@ -35,6 +36,7 @@ class Opcode {
   size_t count_ = 0;
   uint32_t taken_ = 0;
   bool too_many_ = false;
+  bool rounded_ = false;
 };
 
 // A place in the frame before it has an offset: index in Decoder::places_. 0: none.
@@ -134,6 +136,7 @@ class Decoder {
   void guard(Draft& draft, const Ins& ins);
   Draft& alu(const Ins& ins, Handler handler);  // emit, with guard; unsupported without a handler
   void join();
+  void note_source(const Statement& statement);
 
   // instructions: false, or a failure noted, ends the function
   void instruction(const Statement& statement);
@@ -202,6 +205,7 @@ class Decoder {
   std::unordered_map<std::string_view, uint32_t> labels_;  // draft index
   std::unordered_map<std::string_view, const Statement*> branch_targets_;
   std::vector<Draft> drafts_;
+  std::unordered_map<std::string_view, uint32_t> opcodes_;  // in Code::opcodes
   std::vector<std::vector<std::string_view>> table_labels_;
   std::vector<std::vector<uint32_t>> table_targets_;
   std::vector<uint32_t> merges_;  // by draft; 0: none

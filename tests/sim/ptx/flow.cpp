@@ -34,7 +34,9 @@ bool Decoder::resolve_labels() {
   for (Draft& draft : drafts_) {
     if (draft.flow == Draft::Flow::branch || draft.flow == Draft::Flow::branch_if) {
       // Without a name: around a guarded call or barrier, and its target is known.
-      if (!draft.label.empty() && !find_label(draft.label, draft.op.line, &draft.target)) return false;
+      if (!draft.label.empty() &&
+          !find_label(draft.label, code_->sources[draft.op.source].line, &draft.target))
+        return false;
     }
   }
   for (size_t t = 0; t < table_labels_.size(); ++t) {

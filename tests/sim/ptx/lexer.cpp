@@ -155,6 +155,8 @@ void Lexer::advance() {
     const size_t start = at_;
     while (at_ < text_.size()) {
       if (is_word(text_[at_])) {
+        // Directives may stand without a space between: .reg.b16.
+        if (c == '.' && text_[at_] == '.' && at_ != start) break;
         ++at_;
       } else if (text_[at_] == ':' && at_ + 1 < text_.size() && text_[at_ + 1] == ':') {
         at_ += 2;  // .shared::cta, .L2::128B

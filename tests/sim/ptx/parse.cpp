@@ -70,7 +70,10 @@ class Parser {
   void top() {
     const Token word = in_.peek();
     if (word.kind != Token::Kind::word) {
-      if (word.is('@')) return in_.skip_line();  // @@DWARF of old compilers
+      if (in_.accept('@')) {  // @@DWARF of old compilers
+        if (in_.peek().is('@')) return in_.skip_line();
+        return in_.fail("expected a directive");
+      }
       if (in_.accept(';')) return;
       return in_.fail("expected a directive");
     }

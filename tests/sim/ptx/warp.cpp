@@ -82,27 +82,16 @@ const Op* fault(Warp& warp, const Op* op, Fault::Kind kind, unsigned lane, uint6
   }
   if (!more.empty()) told.text.append(": ").append(more);
   if (op != nullptr && warp.frame != nullptr && warp.frame->code != nullptr) {
-    told.text.append(" by ").append(warp.frame->code->opcode_at(op->line));
+    const Code& code = *warp.frame->code;
+    const Code::Source& source = code.sources[op->source];
+    told.text.append(" by ").append(code.opcodes[source.opcode]);
     told.text += " in " + warp.launch->module->functions[warp.frame->function].name + ", line " +
-                 std::to_string(op->line) + " of the PTX";
+                 std::to_string(source.line) + " of the PTX";
   }
   told.text += ", block (" + std::to_string(told.block[0]) + "," + std::to_string(told.block[1]) + "," +
                std::to_string(told.block[2]) + ") thread (" + std::to_string(told.thread[0]) + "," +
                std::to_string(told.thread[1]) + "," + std::to_string(told.thread[2]) + ")";
   return nullptr;
-}
-
-std::string_view Code::opcode_at(uint32_t line) const {
-  size_t low = 0, high = opcodes.size();
-  while (low < high) {
-    const size_t mid = (low + high) / 2;
-    if (opcodes[mid].first < line)
-      low = mid + 1;
-    else
-      high = mid;
-  }
-  return low < opcodes.size() && opcodes[low].first == line ? std::string_view(opcodes[low].second)
-                                                            : std::string_view("an instruction");
 }
 
 // --- records and splits
