@@ -209,6 +209,11 @@ Handler of_order(Type type, Where where, bool wide) {
 
 }  // namespace
 
+const Op* op_fence(Warp&, const Op* op) {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  return op + 1;
+}
+
 Handler atomic_handler(AtomicKind kind, Type type, Where where, bool wide) {
   switch (kind) {
     case AtomicKind::add:

@@ -203,11 +203,6 @@ const Op* op_nop(Warp&, const Op* op) {
   return op + 1;
 }
 
-const Op* op_fence(Warp&, const Op* op) {
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-  return op + 1;
-}
-
 const Op* op_nanosleep(Warp& warp, const Op* op) {
   // Somebody else's turn; time itself passes fast enough here.
   if (exec_mask(warp, op) == 0) return op + 1;

@@ -17,7 +17,6 @@ const Op* op_ret(Warp& warp, const Op* op);
 const Op* op_exit(Warp& warp, const Op* op);
 const Op* op_trap(Warp& warp, const Op* op);
 const Op* op_nop(Warp& warp, const Op* op);
-const Op* op_fence(Warp& warp, const Op* op);
 const Op* op_nanosleep(Warp& warp, const Op* op);
 const Op* op_end_of_code(Warp& warp, const Op* op);  // running off the end of a function
 // small[0]: 0 sync, 1 arrive, 2 red.popc, 3 red.and, 4 red.or; small[1]: has a count; small[2]: predicate
@@ -37,6 +36,7 @@ const Op* op_activemask(Warp& warp, const Op* op);  // r0
 const Op* op_elect(Warp& warp, const Op* op);       // r0, r1: p, r5
 
 // atomic.cpp
+const Op* op_fence(Warp& warp, const Op* op);
 enum class AtomicKind : uint8_t { add, min, max, inc, dec, exch, cas, and_, or_, xor_ };
 // r0: d (or 0: none), r1: b, r2: c of cas, r4: address. small[1]: 1 acquire, 2 release.
 Handler atomic_handler(AtomicKind kind, Type type, Where where, bool wide_address);

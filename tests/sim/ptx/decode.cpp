@@ -218,6 +218,9 @@ Place Decoder::symbol_address(std::string_view name, int64_t add, uint8_t bytes)
       case Space::local:
         return constant(Constant::Kind::local, bytes, 0, variable->offset + add);
       case Space::param:
+        // A kernel's parameters have addresses; those of calls are rows, and compilers copy them before they
+        // index.
+        if (!variable->kernel) return unsupported("the address of a call's parameter"), 0;
         return literal(bytes, variable->offset + static_cast<uint64_t>(add));
       case Space::shared:
         return constant(Constant::Kind::shared, bytes, variable->global, add);

@@ -80,7 +80,9 @@ void Decoder::load_store(Ins& ins, bool store) {
       fixed = true;
       if (variable->kernel) key.where = Where::kernel_param;
     } else if (function_.is_entry) {
-      key.where = Where::kernel_param;  // calls' parameters are never addressed by registers
+      key.where = Where::kernel_param;
+    } else {
+      return void(unsupported("a call's parameter by its address"));
     }
     if (store && key.where == Where::kernel_param) return void(unsupported("a kernel's parameter written"));
   }

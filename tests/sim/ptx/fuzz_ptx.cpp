@@ -1,5 +1,6 @@
-// libFuzzer over parse(): any bytes give a module or an error, in bounded time and memory. What parses is linked, its
-// variables are laid out, and its kernels run for a moment on a block with no memory, so that decoded code is tried too.
+// libFuzzer over parse(): any bytes give a module or an error, in bounded time and memory. What parses is
+// linked, its variables are laid out, and its kernels run for a moment on a block with no memory, so that
+// decoded code is tried too.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   uint64_t bytes = 0;
   for (const ptx::Global& global : (*parsed)->globals) bytes += global.size;
   const std::vector<uint64_t> addresses((*parsed)->globals.size(), 4096);
-  for (size_t i = 0; bytes < (1 << 20) && i < (*parsed)->globals.size(); ++i) (void)(*parsed)->image(i, addresses);
+  for (size_t i = 0; bytes < (1 << 20) && i < (*parsed)->globals.size(); ++i)
+    (void)(*parsed)->image(i, addresses);
   const auto linked = ptx::link({*parsed});
   if (!linked) return 0;
   for (const ptx::Function& function : (*linked)->functions) {

@@ -11,7 +11,9 @@
 namespace gpufence::sim::ptx {
 
 Type type_named(std::string_view name) {
-  static const std::unordered_map<std::string_view, Type> kTypes = {
+  static const auto& kTypes = *new std::unordered_map<std::string_view, Type>{
+      // never destroyed: threads outlive exit()
+
       {"pred", Type::pred}, {"b8", Type::b8},       {"u8", Type::u8},         {"s8", Type::s8},
       {"b16", Type::b16},   {"u16", Type::u16},     {"s16", Type::s16},       {"f16", Type::f16},
       {"bf16", Type::bf16}, {"b32", Type::b32},     {"u32", Type::u32},       {"s32", Type::s32},

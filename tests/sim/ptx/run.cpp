@@ -401,15 +401,16 @@ Fault run(const Launch& launch) {
   state.threads_per_block = launch.block[0] * launch.block[1] * launch.block[2];
   state.warps_per_block = (state.threads_per_block + kLanes - 1) / kLanes;
   state.blocks = uint64_t{launch.grid[0]} * launch.grid[1] * launch.grid[2];
-  const uint64_t shared =
-      (uint64_t{function.static_shared_bytes} + 15) / 16 * 16 + launch.dynamic_shared_bytes;
+  const uint64_t shared = launch.dynamic_shared_bytes != 0
+                              ? uint64_t{function.dynamic_shared_place} + launch.dynamic_shared_bytes
+                              : function.static_shared_bytes;
   if (shared > (uint64_t{16} << 20)) {
     refused.text = "more shared memory than any device has";
     return refused;
   }
   state.shared_bytes = static_cast<uint32_t>(shared);
   // Dynamic shared memory begins behind the static one.
-  state.shared_offsets.assign(launch.module->globals.size(), (function.static_shared_bytes + 15) / 16 * 16);
+  state.shared_offsets.assign(launch.module->globals.size(), function.dynamic_shared_place);
   for (const auto& [global, offset] : function.shared_places) state.shared_offsets[global] = offset;
   if (function.param_bytes != 0) {
     const auto* bytes = static_cast<const std::byte*>(launch.params);

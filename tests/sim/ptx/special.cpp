@@ -9,7 +9,9 @@
 namespace gpufence::sim::ptx {
 
 bool special_named(std::string_view name, Special* special, uint32_t* number) {
-  static const std::unordered_map<std::string_view, Special> kNames = {
+  static const auto& kNames = *new std::unordered_map<std::string_view, Special>{
+      // never destroyed: threads outlive exit()
+
       {"%tid.x", Special::tid_x},
       {"%tid.y", Special::tid_y},
       {"%tid.z", Special::tid_z},

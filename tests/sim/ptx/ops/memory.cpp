@@ -359,24 +359,16 @@ const Op* local(Warp& warp, const Op* op) {
   return op + 1;
 }
 
-// Of a .func or a call: r[4] is 0 where the place is known.
-template <bool store, bool wide, class M, class D>
+// Of a .func or a call: the place is known.
+template <bool store, class M, class D>
 const Op* frame_param(Warp& warp, const Op* op) {
   const uint32_t lanes = exec_mask(warp, op);
   if (lanes == 0) return op + 1;
   std::byte* base = warp.registers + warp.frame->code->param_area;
-  if (op->r[4] == 0) {
-    if constexpr (store)
-      store_rows<M, D>(warp, op, lanes, static_cast<uint64_t>(op->imm), base);
-    else
-      load_rows<M, D>(warp, op, lanes, static_cast<uint64_t>(op->imm), base);
-    return op + 1;
-  }
-  alignas(64) uint64_t a[kLanes];
-  addresses<wide>(warp, op, lanes, a);
-  if (!check_window(warp, op, a, sizeof(M) * op->small[0], warp.frame->code->param_area_bytes))
-    return nullptr;
-  interleaved<store, M, D>(warp, op, lanes, a, base);
+  if constexpr (store)
+    store_rows<M, D>(warp, op, lanes, static_cast<uint64_t>(op->imm), base);
+  else
+    load_rows<M, D>(warp, op, lanes, static_cast<uint64_t>(op->imm), base);
   return op + 1;
 }
 
@@ -476,7 +468,7 @@ Handler of_space(Where where) {
     case Where::local:
       return local<store, wide, M, D>;
     case Where::frame_param:
-      return frame_param<store, wide, M, D>;
+      return frame_param<store, M, D>;
     default:
       return kernel_param<store, wide, M, D>;
   }

@@ -66,6 +66,7 @@ struct Function {
   std::string unsupported_here;  // what the body itself holds, without its calls
   std::shared_ptr<const Code> code;
   std::vector<std::pair<uint32_t, uint32_t>> shared_places;  // of an entry: index in Module::globals, offset
+  uint32_t dynamic_shared_place = 0;                         // where dynamic shared memory begins
 };
 
 // A word of an initialiser that holds an address known only on a device.

@@ -157,10 +157,10 @@ TEST(Memory, SharedMemoryEndsWhereItEnds) {
   Grid dynamic(
       kernel("mov.u32 %r2, d; cvt.u64.u32 %rd3, %r2; st.global.u64 [%rd2], %rd3; st.shared.u32 [%r2], %r1; "
              "st.shared.u32 [s], %r1;",
-             ".shared .align 4 .b8 s[20]; .extern .shared .align 16 .b8 d[];"));
+             ".shared .align 4 .b8 s[20]; .extern .shared .align 64 .b8 d[];"));
   dynamic.array(data).launch.dynamic_shared_bytes = 4;
   dynamic.ok("k", 1, 1);
-  EXPECT_EQ(data[0], 32U);
+  EXPECT_EQ(data[0], 64U) << "as its alignment says";
   dynamic.launch.dynamic_shared_bytes = 0;
   EXPECT_EQ(dynamic.run("k", 1, 1).kind, Fault::Kind::illegal_address);
 }
