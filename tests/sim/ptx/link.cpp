@@ -155,6 +155,7 @@ std::optional<Error> finish(Module& module) {
     function.const_bytes = 0;
     std::vector<uint32_t> constants;
     uint64_t shared = 0;
+    uint32_t dynamic_align = 16;
     for (const uint32_t each : reachable(module, f, named_by_data, false)) {
       const Code* code = module.functions[each].code.get();
       if (code == nullptr) continue;
@@ -162,6 +163,7 @@ std::optional<Error> finish(Module& module) {
       for (const uint32_t index : code->shared_used) {
         const Global& variable = module.globals[index];
         const auto known = [index](const auto& place) { return place.first == index; };
+        if (!variable.is_defined) dynamic_align = std::max(dynamic_align, variable.align);
         if (!variable.is_defined ||
             std::any_of(function.shared_places.begin(), function.shared_places.end(), known))
           continue;
@@ -183,6 +185,8 @@ std::optional<Error> finish(Module& module) {
     if (shared > (uint64_t{16} << 20))
       function.unsupported = "kernel " + function.name + " wants more shared memory than any device has";
     function.static_shared_bytes = static_cast<uint32_t>(std::min<uint64_t>(shared, uint64_t{16} << 20));
+    function.dynamic_shared_place =
+        (function.static_shared_bytes + dynamic_align - 1) / dynamic_align * dynamic_align;
     for (const uint32_t each : reachable(module, f, named_by_data, true)) {
       const Function& callee = module.functions[each];
       if (!function.unsupported.empty()) break;
