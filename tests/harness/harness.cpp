@@ -60,6 +60,22 @@ std::string without_sanitizer_notes(std::string text) {
   return text;
 }
 
+// What the programs of the running test said, for its failure message.
+constinit std::vector<std::string> programs;
+
+void remember(const std::string& argv, const Result& result) {
+  constexpr size_t kEnough = 2000;
+  const auto cut = [](const std::string& text) {
+    return text.size() <= kEnough ? text : text.substr(0, kEnough) + "[…]";
+  };
+  programs.push_back("$ " + argv + "\n" +
+                     (result.signal != 0 ? "ended by signal " + std::to_string(result.signal)
+                                         : "exit status " + std::to_string(result.exit)) +
+                     ", " + std::to_string(result.calls.size()) + " calls reached the driver" +
+                     (result.calls.empty() ? "" : ", the last " + result.calls.back().name) + "\nstdout: " +
+                     cut(result.out) + "\nstderr: " + cut(result.err));
+}
+
 void pause_briefly() {
   const timespec brief{0, 1'000'000};
   nanosleep(&brief, nullptr);
@@ -84,6 +100,14 @@ std::string read_file(const fs::path& path) {
   return text.str();
 }
 
+const std::vector<std::string>& programs_of_this_test() {
+  return programs;
+}
+
+void forget_programs() {
+  programs.clear();
+}
+
 std::ptrdiff_t Result::called(std::string_view name) const {
   return std::count_if(calls.begin(), calls.end(), [&](const Call& call) { return call.name == name; });
 }
@@ -91,6 +115,7 @@ std::ptrdiff_t Result::called(std::string_view name) const {
 Process::Process(Process&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       input_(std::exchange(other.input_, -1)),
+      argv_(std::move(other.argv_)),
       out_(std::move(other.out_)),
       err_(std::move(other.err_)),
       calls_(std::move(other.calls_)) {}
@@ -135,6 +160,7 @@ Result Process::wait() {
   result.err = without_sanitizer_notes(read_file(err_));
   std::istringstream calls(read_file(calls_));
   for (Call call; calls >> call.pid >> call.tid >> call.name >> call.result;) result.calls.push_back(call);
+  remember(argv_, result);
   return result;
 }
 
@@ -212,6 +238,7 @@ std::vector<std::string> Machine::environment(const With& with, const fs::path& 
 Process Machine::launch(std::vector<std::string> argv, const With& with, bool simulated) {
   const fs::path base = directory_ / ("run-" + std::to_string(launched_++));
   Process process;
+  for (const std::string& word : argv) process.argv_ += (process.argv_.empty() ? "" : " ") + word;
   process.out_ = base.string() + ".out";
   process.err_ = base.string() + ".err";
   process.calls_ = base.string() + ".calls";

@@ -90,6 +90,7 @@ class Process {
 
   pid_t pid_ = -1;
   int input_ = -1;
+  std::string argv_;
   std::filesystem::path out_, err_, calls_;
 };
 
@@ -136,5 +137,9 @@ std::string gpufence_command();
 std::string simulator(std::string_view library);
 
 std::string read_file(const std::filesystem::path& path);
+
+// How each program of the running test ended and what it wrote, cut to a readable length; for failures.
+const std::vector<std::string>& programs_of_this_test();
+void forget_programs();
 
 }  // namespace gpufence::harness

@@ -54,6 +54,7 @@ static int second_namespace() {
   int gpus = -1;
   const CUresult first = init(0), second = count(&gpus);
   std::printf("cuInit %d, cuDeviceGetCount %d, GPUs: %d\n", first, second, gpus);
+  std::fflush(stdout);  // two C libraries are about to be torn down
   return 0;
 }
 
