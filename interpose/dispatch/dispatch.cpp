@@ -79,7 +79,8 @@ std::unique_ptr<Driver> build(const gpufence_gate& gate) {
     if (record.node != GPUFENCE_NODE_DRIVER) continue;
     void* exported = gate.dlsym(handle, record.name);
     built->targets[i] = exported != nullptr ? exported : gate.missing(GPUFENCE_NODE_DRIVER);
-    if (record.body == nullptr) continue;
+    // An older driver, asked for a version that it lacks, answers with its newest: that is another record's.
+    if (record.body == nullptr || exported == nullptr) continue;
     route(exported, static_cast<int>(i));
     const auto* entry = std::lower_bound(
         std::begin(abi::kDriverExports), std::end(abi::kDriverExports), record.name,

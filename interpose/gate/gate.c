@@ -265,7 +265,7 @@ static void *true_function(uint32_t index) {
   return found ? found : missing(node);
 }
 
-static _Atomic(void *) denied_lookup[2]; /* the driver's cuGetProcAddress and cuGetProcAddress_v2 */
+static _Atomic(void *) denied_lookup[2]; /* the denied driver's cuGetProcAddress and cuGetProcAddress_v2 */
 
 static int deny_in_answer(const char *symbol, void **out, int result) {
   if (!result && out && *out && symbol && !compare(symbol, "cuInit")) *out = (void *)no_device;
@@ -326,20 +326,21 @@ static size_t put(char *line, size_t at, size_t room, const char *text) {
   return at;
 }
 
-static void say_core_failed(const char *why) {
-  char line[512], digits[24];
-  size_t at = 0, n = sizeof digits;
+static void say_not_fenced(const char *subject, const char *why) {
+  char line[768], digits[24];
+  size_t at = 0, n = sizeof digits, room = sizeof line - 1;
   long pid = syscall(SYS_getpid);
   digits[--n] = 0;
   do digits[--n] = (char)('0' + pid % 10);
   while (pid /= 10);
   const char *deny = reason_to_deny();
-  at = put(line, at, sizeof line - 1, "gpufence[");
-  at = put(line, at, sizeof line - 1, digits + n);
-  at = put(line, at, sizeof line - 1, "] GF501 error: not fenced: ");
-  at = put(line, at, sizeof line - 1, why);
-  at = put(line, at, sizeof line - 1, deny ? "; CUDA is denied, because of " : "; CUDA runs without the fence");
-  if (deny) at = put(line, at, sizeof line - 1, deny);
+  at = put(line, at, room, "gpufence[");
+  at = put(line, at, room, digits + n);
+  at = put(line, at, room, "] GF501 error: not fenced: ");
+  at = put(line, at, room, subject);
+  at = put(line, at, room, why);
+  at = put(line, at, room, deny ? "; CUDA is denied, because of " : "; CUDA runs without the fence");
+  if (deny) at = put(line, at, room, deny);
   line[at++] = '\n';
   syscall(SYS_write, 2, line, at);
 }
@@ -396,7 +397,7 @@ static const struct gpufence_core *load_core(void) {
   if (loaded) {
     atomic_store_explicit(&core, loaded, memory_order_release);
   } else if (!atomic_exchange(&core_failed, 1)) {
-    say_core_failed(why);
+    say_not_fenced("", why);
   }
   return loaded;
 }
@@ -425,6 +426,28 @@ static int ours(const char *name) {
     return *rest >= 'A' && *rest <= 'Z';
   }
   return begins(name, "nvml") && name[4] >= 'A' && name[4] <= 'Z';
+}
+
+/* Hooks lead to one driver, the one that its soname finds. A handle of the loader's is the object's link map. */
+static int is_second_driver(const struct link_map *object) {
+  const void *first = true_dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return first && first != object && in_our_namespace(object) && object_kind(object, 0) == GPUFENCE_OBJECT_DRIVER;
+}
+
+/* What a program gets of a driver that is not the fence's: its own functions, or no GPU where that would be a way
+ * around a view or a cap. */
+static void *of_second_driver(const struct link_map *object, const char *name, void *found) {
+  static _Atomic int said;
+  if (!atomic_exchange(&said, 1))
+    say_not_fenced(object->l_name, " is a second CUDA driver in this process, and only the first one is fenced");
+  if (!reason_to_deny()) return found;
+  if (!compare(name, "cuInit")) return (void *)no_device;
+  int which = !compare(name, "cuGetProcAddress") ? 0 : !compare(name, "cuGetProcAddress_v2") ? 1 : -1;
+  if (which < 0) return found;
+  void *expected = 0;
+  if (!atomic_compare_exchange_strong(&denied_lookup[which], &expected, found) && expected != found)
+    return (void *)missing_driver; /* a third one */
+  return which ? (void *)denied_get_proc_address_v2 : (void *)denied_get_proc_address;
 }
 
 /* The index of the hook that stands for `found`, if that is a driver's, runtime's or NVML's; else -1. */
@@ -500,6 +523,8 @@ static struct answer answer_from_handle(void *handle, const char *name, const ch
     void *behind = look_up(RTLD_NEXT, name, version);
     return behind ? hook_or(hook_for(name, behind), behind) : value(0);
   }
+  const struct link_map *object = object_at(found);
+  if (is_second_driver(object)) return value(of_second_driver(object, name, found));
   return hook_or(hook_for(name, found), found);
 }
 

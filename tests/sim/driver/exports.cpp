@@ -5,6 +5,10 @@
 
 #define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) extern "C" int exported();
 #include "driver_exports.inc"
+#ifdef GPUFENCE_SIM_NEWER
+extern "C" int cuMemAlloc_v3();
+extern "C" int cuQuantumLeap();
+#endif
 
 namespace gpufence::sim {
 namespace {
@@ -20,6 +24,10 @@ constinit const Export kExports[] = {
 #define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) \
   {&exported, #name, version, per_thread != 0},
 #include "driver_exports.inc"
+#ifdef GPUFENCE_SIM_NEWER
+    {&cuMemAlloc_v3, "cuMemAlloc", 14000, false},
+    {&cuQuantumLeap, "cuQuantumLeap", 14000, false},
+#endif
 };
 
 }  // namespace
