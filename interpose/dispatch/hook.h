@@ -11,8 +11,11 @@
 // through pointers in an ELF section: an array of structs would be padded by g++.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "abi/driver.h"
@@ -68,6 +71,36 @@ auto real_runtime(const RuntimeCall& call, Arguments... arguments) {
   return reinterpret_cast<F>(runtime_function(call))(arguments...);
 }
 
+// What a hook says of itself to those who read the linked core's section instead of its records, make_gate.py
+// and `gpufence hooks`: "cuMemAlloc_v2:0:memory:cap,report". Name, node, chapter (its file's name), and when
+// it is bound, in words, so that no reader must know the bits.
+template <std::size_t Symbol, std::size_t File>
+consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, const char (&file)[File]) {
+  std::array<char, Symbol + File + 48> text{};
+  std::size_t end = 0;
+  const auto add = [&](std::string_view part) {
+    for (const char c : part) text[end++] = c;
+  };
+  add({symbol, Symbol - 1});
+  add(":");
+  if (node >= 10) text[end++] = static_cast<char>('0' + node / 10);
+  text[end++] = static_cast<char>('0' + node % 10);
+  add(":");
+  const std::string_view path(file, File - 1);
+  const std::string_view base = path.substr(path.rfind('/') + 1);
+  add(base.substr(0, base.find('.')));
+  add(":");
+  if ((needs & kFence) != 0) {
+    add("always");
+  } else {
+    if ((needs & (kCap | kMemory)) != 0) add("cap,");
+    if ((needs & kMemory) != 0) add("report,");
+    if ((needs & kFindings) != 0) add("findings,");
+    if (end > 0 && text[end - 1] == ',') text[--end] = '\0';
+  }
+  return text;
+}
+
 }  // namespace gpufence::dispatch
 
 #define GPUFENCE_RECORD(symbol, id, node, needs, body, target)                                          \
@@ -76,10 +109,9 @@ auto real_runtime(const RuntimeCall& call, Arguments... arguments) {
     gnu::section("gpufence_hooks")]] static ::gpufence::dispatch::Record* const gpufence_pointer_##id = \
       &gpufence_record_##id
 
-// The exported names, for make_gate.py, which reads them from the linked core.
-#define GPUFENCE_EXPORTED(symbol, id, node)                                                           \
-  [[gnu::used, gnu::retain, gnu::section("gpufence_names")]] static const char gpufence_name_##id[] = \
-      symbol ":" #node
+#define GPUFENCE_EXPORTED(symbol, id, node, needs)                                                      \
+  [[gnu::used, gnu::retain, gnu::section("gpufence_names")]] static constexpr auto gpufence_name_##id = \
+      ::gpufence::dispatch::exported(symbol, node, needs, __FILE__)
 
 // Inside the body `caller` is the program's return address.
 #define HOOK(function, needs, parameters)                                                            \
@@ -88,7 +120,7 @@ auto real_runtime(const RuntimeCall& call, Arguments... arguments) {
                 "the hook's signature is not that of " #function);                                   \
   GPUFENCE_RECORD(#function, function, 0, needs, reinterpret_cast<void*>(&gpufence_hook_##function), \
                   &::gpufence::dispatch::target<&::function>);                                       \
-  GPUFENCE_EXPORTED(#function, function, 0);                                                         \
+  GPUFENCE_EXPORTED(#function, function, 0, needs);                                                  \
   static ::gpufence::dispatch::Result<&::function> gpufence_hook_##function parameters noexcept
 
 // A driver function that hooks call themselves and that nobody needs to hook.
@@ -121,7 +153,7 @@ auto real_runtime(const RuntimeCall& call, Arguments... arguments) {
       parameters noexcept;                                                                        \
   GPUFENCE_RECORD(#function, function##_##node, node, ::gpufence::dispatch::kFence,               \
                   reinterpret_cast<void*>(&gpufence_hook_##function##_##node), nullptr);          \
-  GPUFENCE_EXPORTED(#function, function##_##node, node);                                          \
+  GPUFENCE_EXPORTED(#function, function##_##node, node, ::gpufence::dispatch::kFence);            \
   static typename ::gpufence::dispatch::Signature<type>::Result gpufence_hook_##function##_##node \
       parameters noexcept {                                                                       \
     const ::gpufence::dispatch::RuntimeCall call{&gpufence_record_##function##_##node,            \

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the gate's hook table and version script from the hook records of the linked core.
 
-The core leaves one "name:node" string a hook in its section gpufence_names (dispatch/hook.h); LTO objects hold
-none, the linked core does. Sorted by name and node, because the gate looks names up by bisection.
+The core leaves one "name:node:chapter:needs" string a hook in its section gpufence_names (dispatch/hook.h); LTO
+objects hold none, the linked core does. Sorted by name and node, because the gate looks names up by bisection.
 
   make_gate.py CORE OUT_DIR      writes gate_hooks.inc, gate.map and gate_hooks.txt
 """
@@ -30,7 +30,7 @@ def hooks(core):
     data = section(core, "gpufence_names")
     found = []
     for entry in filter(None, data.split(b"\0")):
-        name, node = entry.decode().split(":")
+        name, node, _, _ = entry.decode().split(":")
         found.append((name, int(node)))
     if not found:
         sys.exit(f"make_gate: {core} holds no hook records")
