@@ -15,7 +15,7 @@ std::string version_text() {
 }
 
 std::string all_help() {
-  return run_help() + '\n' + devices_help();
+  return run_help() + '\n' + devices_help() + '\n' + hooks_help();
 }
 
 }  // namespace gpufence::command

@@ -28,6 +28,7 @@ static_assert(sizeof(void*) == 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 // Real programs have tens of headers and entries; these bounds only keep a hostile file from costing memory.
 constexpr std::size_t kMostDynamicEntries = 1 << 16;
 constexpr std::size_t kLongestString = 4096;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 
 class File {
  public:
@@ -219,6 +220,49 @@ tl::expected<Elf, std::string> read_elf(int descriptor) {
   }
   if (soname) elf.soname = string_at(*soname).value_or("");
   return elf;
+}
+
+tl::expected<std::vector<ElfSection>, std::string> read_sections(int descriptor) {
+  const File file(descriptor);
+  Elf64_Ehdr header{};
+  if (!file.read(0, &header, sizeof header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+      header.e_machine != kOwnMachine)
+    return tl::unexpected(std::string("it is no ELF file of this machine"));
+  std::vector<ElfSection> sections;
+  if (header.e_shoff == 0) return sections;
+  if (header.e_shentsize != sizeof(Elf64_Shdr))
+    return tl::unexpected(std::string("its section headers have an impossible size"));
+  Elf64_Shdr first{};
+  if (!file.read(header.e_shoff, &first, sizeof first))
+    return tl::unexpected(std::string("its section headers can't be read"));
+  // Counts and indices that a half-word can't hold stand in the table's first entry.
+  const std::uint64_t count = header.e_shnum != 0 ? header.e_shnum : first.sh_size;
+  const std::uint64_t names_at = header.e_shstrndx != SHN_XINDEX ? header.e_shstrndx : first.sh_link;
+  if (count > (file.size() - header.e_shoff) / sizeof(Elf64_Shdr))
+    return tl::unexpected(std::string("its section headers reach past the end of the file"));
+  std::vector<Elf64_Shdr> headers(static_cast<std::size_t>(count));
+  if (!file.read(header.e_shoff, headers.data(), headers.size() * sizeof(Elf64_Shdr)))
+    return tl::unexpected(std::string("its section headers can't be read"));
+  if (names_at >= headers.size()) return sections;
+  const Elf64_Shdr& names = headers[static_cast<std::size_t>(names_at)];
+  for (const Elf64_Shdr& section : headers) {
+    if (section.sh_type == SHT_NULL || section.sh_name >= names.sh_size) continue;
+    if (end_of(names.sh_offset, names.sh_size) > file.size()) break;
+    auto name = file.text(names.sh_offset + section.sh_name, names.sh_size - section.sh_name);
+    const std::uint64_t size = section.sh_type == SHT_NOBITS ? 0 : section.sh_size;
+    if (!name || end_of(section.sh_offset, size) > file.size()) continue;
+    sections.push_back({*std::move(name), section.sh_offset, size});
+  }
+  return sections;
+}
+
+std::optional<std::string> read_bytes(int descriptor, std::uint64_t offset, std::uint64_t size) {
+  const File file(descriptor);
+  if (size > kMostBytes || end_of(offset, size) > file.size()) return std::nullopt;
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  if (!file.read(offset, bytes.data(), bytes.size())) return std::nullopt;
+  return bytes;
 }
 
 }  // namespace gpufence::command

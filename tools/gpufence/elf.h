@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,19 @@ struct Elf {
 // The error is a reason: "its program headers have an impossible size"; of a file that is cut off before
 // what is read here, "cut off at 5000 of 24576 bytes".
 [[nodiscard]] tl::expected<Elf, std::string> read_elf(int descriptor);
+
+struct ElfSection {
+  std::string name;
+  std::uint64_t offset = 0;  // bytes in the file
+  std::uint64_t size = 0;    // bytes; of a section without bytes in the file (.bss) 0
+};
+
+// The sections of an ELF file of our own class, byte order and machine; none of one that was stripped of
+// them. Sections that reach past the end of the file are left out.
+[[nodiscard]] tl::expected<std::vector<ElfSection>, std::string> read_sections(int descriptor);
+
+// Bytes of a file, all or nothing; at most 1 GiB.
+[[nodiscard]] std::optional<std::string> read_bytes(int descriptor, std::uint64_t offset, std::uint64_t size);
 
 // "cut off at 5000 of 24576 bytes"
 [[nodiscard]] std::string cut_off(std::uint64_t size, std::uint64_t extent);

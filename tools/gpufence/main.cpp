@@ -16,6 +16,7 @@ namespace {
 std::string help_text() {
   return "gpufence run [OPTIONS] [--] PROGRAM [ARG…]   start a program inside the fence\n"
          "gpufence devices [--json]                     every GPU: numbers, names, memory, who holds it\n"
+         "gpufence hooks [--json] [NAME…]               every entry point: hooked, or why not\n"
          "gpufence SUBCOMMAND -h                        its options;  --help-all: all of them;  -V: "
          "version\n";
 }
@@ -31,6 +32,7 @@ int start(const std::vector<std::string>& words, const Environment& environment)
   const std::string& first = words.front();
   if (first == "run") return run(rest, environment);
   if (first == "devices") return devices(rest, environment);
+  if (first == "hooks") return hooks(rest, environment);
   if (first == kCudaOrderCommand) return answer_cuda_order(rest);
   if (first == "-h" || first == "--help") return print(help_text());
   if (first == "--help-all") return print(all_help());

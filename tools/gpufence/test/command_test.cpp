@@ -506,7 +506,8 @@ TEST(Command, HelpGoesToStdout) {
                                                 {"--help-all"},
                                                 {"run", "-h"},
                                                 {"run", "--help-all"},
-                                                {"devices", "-h"}}) {
+                                                {"devices", "-h"},
+                                                {"hooks", "-h"}}) {
     const Ended ended = gpufence(words);
     EXPECT_EQ(ended.status, 0);
     EXPECT_EQ(ended.err, "");

@@ -257,6 +257,7 @@ TEST(Elf, CutOffAnywhereItIsAnAnswer) {
   for (std::size_t size = content.size(); size-- > 0;) {
     file.truncate(size);
     const auto elf = read_elf(file.get());
+    (void)read_sections(file.get());
     if (!elf) ++damaged;
     if (size < 64) {
       EXPECT_FALSE(elf) << size;
@@ -293,14 +294,31 @@ TEST(Elf, WithAnyByteChangedItIsAnAnswer) {
       for (const char value : {'\0', '\xff', '\x7f', '\x80'}) {
         file.write(at, std::string(1, value));
         (void)read_elf(file.get());
+        (void)read_sections(file.get());
       }
       file.write(at, content.substr(at, 1));
     }
   };
   change(0, 2048);
+  change(content.size() - 2048, content.size());  // section headers
   const std::size_t dynamic = content.find(std::string("\1\0\0\0\0\0\0\0", 8), 4096);
   if (dynamic != std::string::npos) change(dynamic - 64, dynamic + 600);
   EXPECT_TRUE(read_elf(file.get()));
+}
+
+TEST(Elf, SectionsAreFoundByNameAndReadWhole) {
+  const std::string content = content_of(in_tree("programs/sanitized"));
+  const MemoryFile file(content);
+  const auto sections = read_sections(file.get());
+  ASSERT_TRUE(sections);
+  const auto interp = std::find_if(sections->begin(), sections->end(),
+                                   [](const ElfSection& section) { return section.name == ".interp"; });
+  ASSERT_NE(interp, sections->end());
+  const std::string loader = read_elf(file.get())->interpreter;
+  EXPECT_EQ(read_bytes(file.get(), interp->offset, interp->size), loader + '\0');
+  EXPECT_EQ(read_bytes(file.get(), content.size() - 1, 2), std::nullopt);
+  EXPECT_EQ(read_bytes(file.get(), ~std::uint64_t{0}, 2), std::nullopt);
+  EXPECT_EQ(read_sections(MemoryFile("\177ELF").get()).error(), "it is no ELF file of this machine");
 }
 
 TEST(Elf, WhatIsNoneIsSaidToBeNone) {
