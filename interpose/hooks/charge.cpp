@@ -9,16 +9,17 @@ USES(cuCtxGetDevice);
 
 std::optional<Place> gpu_of_current_context() noexcept {
   Visible* seen = visible();
+  if (seen == nullptr) return std::nullopt;
+  if (seen->devices.size() == 1) return Place{seen, 0, nullptr};  // every context is there
   CUdevice device = -1;
-  if (seen == nullptr || real<&::cuCtxGetDevice>(&device) != CUDA_SUCCESS || !seen->has(device))
-    return std::nullopt;
+  if (real<&::cuCtxGetDevice>(&device) != CUDA_SUCCESS || !seen->has(device)) return std::nullopt;
   return Place{seen, static_cast<std::uint32_t>(device), nullptr};
 }
 
 std::optional<Place> place_of_current_context() noexcept {
   std::optional<Place> place = gpu_of_current_context();
   CUcontext context = nullptr;
-  if (!place || real<&::cuCtxGetCurrent>(&context) != CUDA_SUCCESS) return std::nullopt;
+  if (!place || real<&::cuCtxGetCurrent>(&context) != CUDA_SUCCESS || context == nullptr) return std::nullopt;
   place->context = context;
   return place;
 }

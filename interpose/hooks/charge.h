@@ -13,7 +13,7 @@ struct Place {
   const void* context = nullptr;
 };
 [[nodiscard]] std::optional<Place> place_of_current_context() noexcept;
-// The same without asking for the context: what a mere question needs.
+// The same without asking whether there is a context: for after a call that needs one.
 [[nodiscard]] std::optional<Place> gpu_of_current_context() noexcept;
 
 // Says GF401 (once a GPU; later ones count) and gives CUDA's own out-of-memory.

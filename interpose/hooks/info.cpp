@@ -14,7 +14,7 @@ CUresult told(CUresult result, Bytes* free, Bytes* total) noexcept {
   if (!place) return result;
   const policies::Cap* cap = place->seen->cap(static_cast<int>(place->row));
   if (cap == nullptr) return result;
-  const std::uint64_t held = place->seen->ledger->balance(place->row).held;
+  const std::uint64_t held = place->seen->ledger->held(place->row);
   const std::uint64_t left = cap->bytes > held ? cap->bytes - held : 0;
   if (total != nullptr) *total = static_cast<Bytes>(std::min<std::uint64_t>(*total, cap->bytes));
   if (free != nullptr) *free = static_cast<Bytes>(std::min<std::uint64_t>(*free, left));

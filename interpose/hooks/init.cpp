@@ -14,14 +14,15 @@
 extern char** environ;  // NOLINT: POSIX
 
 namespace gpufence::hooks {
+
+constinit std::atomic<Visible*> the_visible{nullptr};
+
 namespace {
 
 USES(cuDeviceGetCount);
 USES(cuDeviceGetUuid_v2);
 USES(cuDeviceGetName);
 USES(cuDeviceGetPCIBusId);
-
-constinit std::atomic<Visible*> the_visible{nullptr};
 
 constexpr const char* kMask = "CUDA_VISIBLE_DEVICES";
 constexpr int kMostDevices = 4096;  // more is no count but a broken driver
@@ -317,10 +318,6 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
 }
 
 }  // namespace
-
-Visible* visible() {
-  return the_visible.load(std::memory_order_acquire);
-}
 
 HOOK(cuInit, dispatch::kFence, (unsigned int flags)) {
   if (rules().deny.load(std::memory_order_acquire) != nullptr) return CUDA_ERROR_NO_DEVICE;

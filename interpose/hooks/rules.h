@@ -71,8 +71,11 @@ struct Visible {
 Rules& publish_rules(std::unique_ptr<Rules> rules);
 [[nodiscard]] bool have_rules();
 
-// Null until cuInit succeeded.
-[[nodiscard]] Visible* visible();
+// Null until cuInit succeeded; set by its hook alone. Read on every call, so inline.
+extern constinit std::atomic<Visible*> the_visible;
+[[nodiscard]] inline Visible* visible() {
+  return the_visible.load(std::memory_order_acquire);
+}
 
 // "CUDA 1 = host GPU 3 (H100, 0000:81:00.0)"
 [[nodiscard]] std::string full_name(const observe::Device& device);

@@ -73,6 +73,10 @@ class Ledger {
   std::uint64_t release_context(const void* context, std::uint64_t mark) noexcept;
 
   [[nodiscard]] Balance balance(std::size_t row) const noexcept;
+  // Of that, what is held now.
+  [[nodiscard]] std::uint64_t held(std::size_t row) const noexcept {
+    return rows_[row].held.load(std::memory_order_relaxed);
+  }
   // Releases of more than was held; each is a fault of ours (GF503) and the row is then taken as empty.
   [[nodiscard]] std::uint64_t underflows() const noexcept {
     return underflows_.load(std::memory_order_relaxed);

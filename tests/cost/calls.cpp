@@ -17,14 +17,16 @@ static void check(CUresult result, const char* call) {
 #define CHECK(call) check(call, #call)
 
 // The median over rounds of the mean over `calls`: a round is short enough to fit between two interruptions.
-template <class F>
-static void measure(const char* name, int calls, F call) {
+// `rest()` is not timed.
+template <class F, class Rest = void (*)()>
+static void measure(const char* name, int calls, F call, Rest rest = [] {}) {
   std::vector<double> rounds;
   for (int round = 0; round < 41; ++round) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < calls; ++i) call();
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
     rounds.push_back(took.count() / calls);
+    rest();
   }
   std::nth_element(rounds.begin(), rounds.begin() + 20, rounds.end());
   std::printf("%s %.1f\n", name, rounds[20]);
@@ -52,4 +54,11 @@ int main(int argc, char** argv) {
     CHECK(cuMemGetInfo(&free, &total));
   });
   measure("ctx_set_current", 20000, [context] { CHECK(cuCtxSetCurrent(context)); });
+  CUmodule module;
+  CHECK(cuModuleLoadData(&module, ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n"));
+  CUfunction empty;
+  CHECK(cuModuleGetFunction(&empty, module, "empty"));
+  measure(
+      "launch", 100, [empty] { CHECK(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr)); },
+      [] { CHECK(cuCtxSynchronize()); });
 }

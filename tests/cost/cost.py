@@ -18,9 +18,9 @@ def run(command, environment):
     return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, env=environment).stdout
 
 
-def calls(build, live, fence, rounds):
+def calls(build, live, fence, rounds, gpus=1):
     """name → (without, with) in ns, medians over rounds in turns."""
-    plain = {**os.environ, "GPUFENCE_SIM": "1x64GiB", "LD_LIBRARY_PATH": str(build / "sim")}
+    plain = {**os.environ, "GPUFENCE_SIM": f"{gpus}x64GiB", "LD_LIBRARY_PATH": str(build / "sim")}
     fenced = {**plain, **fence, "LD_PRELOAD": str(build / "lib/libgpufence.so")}
     seen = {}
     for _ in range(rounds):
@@ -69,6 +69,10 @@ def main():
         if live == 0:
             rows.append(("cuMemGetInfo, process cap", *measured["mem_get_info"], 15, "459 to 2,700", "ns"))
             rows.append(("cuCtxSetCurrent, process cap", *measured["ctx_set_current"], 1, "0 to 15", "ns"))
+            rows.append(("cuLaunchKernel, process cap, no diagnosis", *measured["launch"], 0, "25 to 325", "ns"))
+    several = calls(a.build, 0, cap, a.rounds, gpus=4)
+    rows.append(("cuMemAlloc+cuMemFree, process cap, 4 GPUs visible", *several["alloc_free"], 80, "600 to 4,600", "ns"))
+    rows.append(("cuMemGetInfo, process cap, 4 GPUs visible", *several["mem_get_info"], 15, "459 to 2,700", "ns"))
     bare = calls(a.build, 0, {}, a.rounds)
     rows.append(("cuMemAlloc+cuMemFree, nothing asked for", *bare["alloc_free"], 2, "–", "ns"))
 
@@ -85,7 +89,7 @@ def main():
     for what, without, fenced, budget, peers, unit in rows:
         added = fenced - without
         print(f"{what:50} {without:10.1f} {fenced:10.1f} {added:9.1f} {budget if budget is not None else '–':>7} {unit:3} {peers}")
-        if budget is not None and added > 3 * budget:
+        if budget and added > 3 * budget:
             gross.append(what)
     if gross and a.gross:
         sys.exit("over three times the budget: " + "; ".join(gross))
