@@ -13,20 +13,28 @@ extern "C" int cuQuantumLeap();
 namespace gpufence::sim {
 namespace {
 
+// Programs ask for hundreds of names at their start; most entries are told apart by this alone.
+constexpr unsigned hash(const char* name) {
+  unsigned h = 2166136261u;
+  for (; *name != 0; ++name) h = (h ^ static_cast<unsigned char>(*name)) * 16777619u;
+  return h;
+}
+
 struct Export {
   int (*address)();
   const char* name;
   int version;
   bool per_thread;
+  unsigned hash;
 };
 
 constinit const Export kExports[] = {
 #define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) \
-  {&exported, #name, version, per_thread != 0},
+  {&exported, #name, version, per_thread != 0, hash(#name)},
 #include "driver_exports.inc"
 #ifdef GPUFENCE_SIM_NEWER
-    {&cuMemAlloc_v3, "cuMemAlloc", 14000, false},
-    {&cuQuantumLeap, "cuQuantumLeap", 14000, false},
+    {&cuMemAlloc_v3, "cuMemAlloc", 14000, false, hash("cuMemAlloc")},
+    {&cuQuantumLeap, "cuQuantumLeap", 14000, false, hash("cuQuantumLeap")},
 #endif
 };
 
@@ -35,8 +43,9 @@ constinit const Export kExports[] = {
 Lookup look_up_export(const char* name, int version, int driver_version, bool per_thread) {
   const Export *best = nullptr, *best_twin = nullptr;
   bool known = false;
+  const unsigned wanted = hash(name);
   for (const Export& e : kExports) {
-    if (strcmp(e.name, name) != 0) continue;
+    if (e.hash != wanted || strcmp(e.name, name) != 0) continue;
     known = true;
     if (e.version > version || e.version > driver_version) continue;
     const Export*& slot = e.per_thread ? best_twin : best;
