@@ -215,19 +215,6 @@ std::optional<observe::Device> describe_device(int ordinal, const Rules& to) {
   return device;
 }
 
-// A cap by position belongs to the GPU that stood there when it was set: a program that narrows its mask
-// changes ordinals, not caps. A GPU that stood nowhere gets the tightest.
-policies::Amount amount_for(const CapRule& rule, const observe::Device& device, const Rules& to) {
-  if (rule.amounts.by_position.empty()) return rule.amounts.at(device.ordinal);
-  const std::vector<std::string>& positions = to.view ? *to.view : to.positions;
-  if (positions.empty()) return rule.amounts.at(device.ordinal);
-  const auto found = std::find(positions.begin(), positions.end(), device.uuid);
-  if (found != positions.end()) return rule.amounts.at(static_cast<int>(found - positions.begin()));
-  policies::Amount least = rule.amounts.every.value_or(policies::Amount{});
-  for (const auto& [position, amount] : rule.amounts.by_position) least = policies::tighter(least, amount);
-  return least;
-}
-
 // A mask of plain numbers that CUDA reads in another order than nvidia-smi shows: the classic wrong card.
 void compare_orders(const Visible& seen, const std::string& mask, const Rules& to) {
   if (to.host_gpus.empty() || !policies::names_numbers(mask)) return;
@@ -253,11 +240,7 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     const std::optional<observe::Device> device = describe_device(ordinal, to);
     if (!device) return nullptr;
-    std::vector<policies::Cap> caps;
-    for (const CapRule& rule : to.caps) {
-      caps.push_back({amount_for(rule, *device, to).resolve(device->total), rule.scope, rule.rule});
-    }
-    seen->caps.push_back(std::move(caps));
+    seen->caps.push_back(caps_on(device->uuid, ordinal, device->total, to));
     uuids.push_back(device->uuid);
     seen->devices.push_back(*device);
   }

@@ -1,12 +1,26 @@
 // See rules.h.
 #include "hooks/rules.h"
 
+#include <algorithm>
+
 #include "policies/gpu.h"
 
 namespace gpufence::hooks {
 namespace {
 
 constinit std::atomic<Rules*> the_rules{nullptr};
+
+// A GPU that stood nowhere gets the tightest.
+policies::Amount amount_on(const std::string& uuid, int ordinal, const CapRule& rule, const Rules& to) {
+  if (rule.amounts.by_position.empty()) return rule.amounts.at(ordinal);
+  const std::vector<std::string>& positions = to.view ? *to.view : to.positions;
+  if (positions.empty() && ordinal >= 0) return rule.amounts.at(ordinal);
+  const auto found = std::find(positions.begin(), positions.end(), uuid);
+  if (found != positions.end()) return rule.amounts.at(static_cast<int>(found - positions.begin()));
+  policies::Amount least = rule.amounts.every.value_or(policies::Amount{});
+  for (const auto& [position, amount] : rule.amounts.by_position) least = policies::tighter(least, amount);
+  return least;
+}
 
 }  // namespace
 
@@ -22,6 +36,15 @@ Rules& publish_rules(std::unique_ptr<Rules> rules) {
   if (the_rules.compare_exchange_strong(first, rules.get(), std::memory_order_acq_rel))
     first = rules.release();
   return *first;
+}
+
+std::vector<policies::Cap> caps_on(const std::string& uuid, int ordinal, std::uint64_t card_total,
+                                   const Rules& to) {
+  std::vector<policies::Cap> caps;
+  for (const CapRule& rule : to.caps) {
+    caps.push_back({amount_on(uuid, ordinal, rule, to).resolve(card_total), rule.scope, rule.rule});
+  }
+  return caps;
 }
 
 std::string full_name(const observe::Device& device) {

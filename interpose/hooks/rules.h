@@ -71,6 +71,12 @@ struct Visible {
 Rules& publish_rules(std::unique_ptr<Rules> rules);
 [[nodiscard]] bool have_rules();
 
+// The caps on one GPU, in bytes of a card of that total. A cap by position belongs to the GPU that stood
+// there when it was set: a program that narrows its mask changes ordinals, not caps. `ordinal` counts only
+// where nothing says what stood where; -1: it has none.
+[[nodiscard]] std::vector<policies::Cap> caps_on(const std::string& uuid, int ordinal,
+                                                 std::uint64_t card_total, const Rules& to);
+
 // Null until cuInit succeeded; set by its hook alone. Read on every call, so inline.
 extern constinit std::atomic<Visible*> the_visible;
 [[nodiscard]] inline Visible* visible() {
