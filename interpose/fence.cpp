@@ -94,9 +94,11 @@ Environment process_environment() {
 struct Armed {
   Reporting reporting;
   std::string run_id;
-  std::uint64_t after_ns = 0;
 };
 constinit std::atomic<const Armed*> armed{nullptr};
+// Age of the process at its first CUDA call; 0: none yet. A process that only asks NVML has nothing to
+// report.
+constinit std::atomic<std::uint64_t> first_cuda_call_ns{0};
 constinit std::atomic<pid_t> reporting_pid{0};
 
 std::uint64_t clock_ns(clockid_t id) {
@@ -144,7 +146,7 @@ journal::Report make_report(const Armed& from) {
   report.run_id = from.run_id;
   report.pid = getpid();
   report.duration_ns = process_age_ns();
-  report.fenced_after_ns = from.after_ns;
+  report.fenced_after_ns = first_cuda_call_ns.load();
   report.how = how_text();
   report.reach = "this process";
   const Rules& to = hooks::rules();
@@ -195,6 +197,7 @@ void at_exit() noexcept {
   try {
     hooks::rules().journal->close();
     if (!from->reporting.to_stderr && from->reporting.file.empty()) return;
+    if (first_cuda_call_ns.load() == 0) return;
     const journal::Report report = make_report(*from);
     if (from->reporting.to_stderr) journal::write_quietly(2, journal::to_text(report));
     if (from->reporting.file.empty()) return;
@@ -296,20 +299,20 @@ Configuration configure(const Environment& environment) {
     }
     if (amounts->caps_anything()) rules.caps.push_back({*amounts, source.scope, source.option});
   }
+  if (rules.view && rules.numbering == hooks::Numbering::view) rules.needs |= dispatch::kView;
   if (environment("GPUFENCE_DIAGNOSE").value_or("default") != "off") rules.needs |= dispatch::kFindings;
   if (!rules.caps.empty()) rules.needs |= dispatch::kMemory | dispatch::kCap;
   if (out.reporting.to_stderr || !out.reporting.file.empty()) rules.needs |= dispatch::kMemory;
   return out;
 }
 
-unsigned dispatch::arm() {
+unsigned dispatch::arm(bool for_cuda) {
   if (!hooks::have_rules()) {
     const Environment environment = process_environment();
     Configuration configuration = configure(environment);
     auto mine = std::make_unique<Armed>();
     mine->reporting = configuration.reporting;
     mine->run_id = environment("GPUFENCE_RUN").value_or("");
-    mine->after_ns = process_age_ns();
     const Rules* built = configuration.rules.get();
     if (&hooks::publish_rules(std::move(configuration.rules)) == built) {
       reporting_pid.store(getpid());
@@ -317,6 +320,10 @@ unsigned dispatch::arm() {
       std::atexit(at_exit);
       pthread_atfork(nullptr, nullptr, in_forked_child);
     }
+  }
+  if (for_cuda && first_cuda_call_ns.load(std::memory_order_relaxed) == 0) {
+    std::uint64_t none = 0;
+    first_cuda_call_ns.compare_exchange_strong(none, std::max<std::uint64_t>(process_age_ns(), 1));
   }
   return hooks::rules().needs;
 }

@@ -25,7 +25,7 @@ constinit std::atomic<const gpufence_gate*> loaded_gate{nullptr};
 // What is known of the driver once it is bound. Leaked on purpose: threads may still call during exit.
 struct Driver {
   void* handle = nullptr;
-  std::vector<void*> targets;               // by record; null for runtime hooks
+  std::vector<void*> targets;               // by record; null for other libraries' hooks
   RouteTable routes{2 * records().size()};  // an address by dlsym and one by cuGetProcAddress each
   std::vector<std::string_view> hooked;  // un-suffixed names of the hooks: what cuGetProcAddress is asked for
   std::string conflict;                  // not empty: two hooks at one address
@@ -135,15 +135,18 @@ void install(const Driver& bound, unsigned needs) {
 // The first call of a hook, from the gate.
 void* resolve(std::uint32_t index, void*) noexcept {
   const gpufence_gate& to = *gate();
-  const unsigned needs = arm();
   const int node = to.hook_node(index);
-  if (node == GPUFENCE_NODE_DRIVER) {
+  const unsigned needs = arm(node != GPUFENCE_NODE_NVML);
+  if (node == GPUFENCE_NODE_NVML) {
+    // A process may use NVML and never load a driver. Null: not loaded by its name; the gate looks further.
+    if (!bind_nvml(needs)) return nullptr;
+  } else if (node == GPUFENCE_NODE_DRIVER) {
     if (!bind_driver(needs)) return to.missing(node);  // stays unbound: a driver may be opened later
   } else {
     // A runtime opens the driver at its first call, which this is; bound now, its look-ups get our answers.
     bind_driver(needs);
     for (const Record* record : records()) {
-      if (record->body != nullptr && record->node != GPUFENCE_NODE_DRIVER)
+      if (record->body != nullptr && record->node >= GPUFENCE_NODE_RUNTIME_11)
         store_slot(to, *record, record->body);
     }
   }
@@ -182,6 +185,25 @@ bool bind_driver(unsigned needs) {
   // A driver that can't be routed is not half-fenced: only cuInit and the look-ups stay ours, to deny or let
   // through.
   install(*bound, bound->conflict.empty() ? needs : (needs & kFence));
+  return true;
+}
+
+// Not aside and then published: nothing here is asked of NVML, so every thread stores the same addresses.
+bool bind_nvml(unsigned needs) {
+  const gpufence_gate& to = *gate();
+  void* handle = to.dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  if (handle == nullptr) return false;
+  for (const Record* record : records()) {
+    if (record->node != GPUFENCE_NODE_NVML) continue;
+    void* exported = to.dlsym(handle, record->name);
+    record->target->store(exported != nullptr ? exported : to.missing(GPUFENCE_NODE_NVML),
+                          std::memory_order_release);
+  }
+  for (const Record* record : records()) {
+    if (record->body == nullptr || record->node != GPUFENCE_NODE_NVML) continue;
+    store_slot(to, *record,
+               wanted(*record, needs) ? record->body : record->target->load(std::memory_order_relaxed));
+  }
   return true;
 }
 

@@ -15,8 +15,9 @@
 namespace gpufence::dispatch {
 
 // What the composition root says once a process: the needs to bind for (Need bits).
-// Defined in fence.cpp; idempotent and safe to call from any number of threads.
-unsigned arm();
+// Defined in fence.cpp; idempotent and safe to call from any number of threads. `for_cuda`: the call that
+// arms is CUDA's, not NVML's, which is no use of a GPU and gets no report.
+unsigned arm(bool for_cuda);
 
 // Called by arm's owner when the driver at hand can't be bound: the message of GF501. Defined in fence.cpp.
 void cannot_bind(const std::string& why);
@@ -29,6 +30,9 @@ void cannot_bind(const std::string& why);
 
 // Finds the driver, fills every target<> and slot. False where there is no driver.
 bool bind_driver(unsigned needs);
+
+// The same for the NVML that the process has loaded; opens none and touches no driver.
+bool bind_nvml(unsigned needs);
 
 // How the driver's answer to a look-up is handed on: ours if the address belongs to a bound hook.
 struct Routed {

@@ -29,18 +29,19 @@ enum Need : unsigned {
   kMemory = 2,    // a cap, or a report of memory
   kCap = 4,       // a cap alone: what is told must agree with it
   kFindings = 8,  // wrong-device diagnosis
+  kView = 16,     // numbering view: NVML shows the view alone, and changes nothing
 };
 
 struct Record {
   const char* name;            // exported name
   int node;                    // gpufence_node: whose name
   unsigned needs;              // Need bits
-  void* body;                  // the hook; null: a driver call that hooks make themselves
-  std::atomic<void*>* target;  // the driver's function, filled at arm; null for runtime hooks
+  void* body;                  // the hook; null: a call that hooks make themselves
+  std::atomic<void*>* target;  // the driver's or NVML's function, filled at bind; null for runtime hooks
 };
 
-// Set at bind, before any slot leads to a body. Never null from then on: where the driver lacks the entry
-// point it is a function that answers CUDA_ERROR_NOT_FOUND.
+// Set at bind, before any slot leads to a body. Never null from then on: where the library lacks the entry
+// point it is a function that answers CUDA_ERROR_NOT_FOUND, or NVML's own word for it.
 template <auto Function>
 inline constinit std::atomic<void*> target{nullptr};
 
@@ -96,6 +97,7 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
     if ((needs & (kCap | kMemory)) != 0) add("cap,");
     if ((needs & kMemory) != 0) add("report,");
     if ((needs & kFindings) != 0) add("findings,");
+    if ((needs & kView) != 0) add("view,");
     if (end > 0 && text[end - 1] == ',') text[--end] = '\0';
   }
   return text;
@@ -113,19 +115,31 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
   [[gnu::used, gnu::retain, gnu::section("gpufence_names")]] static constexpr auto gpufence_name_##id = \
       ::gpufence::dispatch::exported(symbol, node, needs, __FILE__)
 
-// Inside the body `caller` is the program's return address.
-#define HOOK(function, needs, parameters)                                                            \
-  static ::gpufence::dispatch::Result<&::function> gpufence_hook_##function parameters noexcept;     \
-  static_assert(std::is_convertible_v<decltype(&gpufence_hook_##function), decltype(&::function)>,   \
-                "the hook's signature is not that of " #function);                                   \
-  GPUFENCE_RECORD(#function, function, 0, needs, reinterpret_cast<void*>(&gpufence_hook_##function), \
-                  &::gpufence::dispatch::target<&::function>);                                       \
-  GPUFENCE_EXPORTED(#function, function, 0, needs);                                                  \
+#define GPUFENCE_HOOK(function, node, needs, parameters)                                                \
+  static ::gpufence::dispatch::Result<&::function> gpufence_hook_##function parameters noexcept;        \
+  static_assert(std::is_convertible_v<decltype(&gpufence_hook_##function), decltype(&::function)>,      \
+                "the hook's signature is not that of " #function);                                      \
+  GPUFENCE_RECORD(#function, function, node, needs, reinterpret_cast<void*>(&gpufence_hook_##function), \
+                  &::gpufence::dispatch::target<&::function>);                                          \
+  GPUFENCE_EXPORTED(#function, function, node, needs);                                                  \
   static ::gpufence::dispatch::Result<&::function> gpufence_hook_##function parameters noexcept
 
+// Inside the body the caller is the program: __builtin_return_address(0) is its call.
+#define HOOK(function, needs, parameters) GPUFENCE_HOOK(function, 0, needs, parameters)
 // A driver function that hooks call themselves and that nobody needs to hook.
 #define USES(function) \
   GPUFENCE_RECORD(#function, use_##function, 0, 0, nullptr, &::gpufence::dispatch::target<&::function>)
+
+// The same two for NVML, a library of its own: bound when it is first called, from the copy that the program
+// loaded.
+#define NVML_HOOK(function, needs, parameters) GPUFENCE_HOOK(function, 1, needs, parameters)
+#define NVML_USES(function) \
+  GPUFENCE_RECORD(#function, use_##function, 1, 0, nullptr, &::gpufence::dispatch::target<&::function>)
+// A family that has one answer, whatever its arguments: body is a function template over the entry point.
+#define NVML_HOOK_BY(function, needs, body)                                                  \
+  GPUFENCE_RECORD(#function, function, 1, needs, reinterpret_cast<void*>(body<&::function>), \
+                  &::gpufence::dispatch::target<&::function>);                               \
+  GPUFENCE_EXPORTED(#function, function, 1, needs)
 
 // A runtime call: one record, slot and thunk for each major version of the runtime. The body gets `call`
 // besides the parameters. `type` is the function's pointer type.

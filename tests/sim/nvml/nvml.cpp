@@ -142,6 +142,13 @@ nvmlReturn_t by_index(unsigned index, nvmlDevice_t* out) {
   });
 }
 
+nvmlReturn_t by_uuid(const std::string& uuid, nvmlDevice_t* out) {
+  const auto& gpus = this_machine().gpus;
+  for (size_t i = 0; i < gpus.size(); ++i)
+    if (uuid_text(gpus[i].uuid) == uuid) return by_index(static_cast<unsigned>(i), out);
+  return NVML_ERROR_NOT_FOUND;
+}
+
 nvmlReturn_t device_count(unsigned* out) {
   return call(out != nullptr, [&] {
     *out = static_cast<unsigned>(this_machine().gpus.size());
@@ -280,11 +287,17 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char* id, nvmlDevice_t* out) {
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t* out) {
+  return call(uuid != nullptr && out != nullptr, [&] { return by_uuid(uuid, out); });
+}
+nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t* uuid, nvmlDevice_t* out) {
   return call(uuid != nullptr && out != nullptr, [&] {
-    const auto& gpus = this_machine().gpus;
-    for (size_t i = 0; i < gpus.size(); ++i)
-      if (uuid_text(gpus[i].uuid) == uuid) return by_index(static_cast<unsigned>(i), out);
-    return NVML_ERROR_NOT_FOUND;
+    if (uuid->version != nvmlUUID_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (uuid->type == NVML_UUID_TYPE_ASCII)
+      return by_uuid(std::string(uuid->value.str, strnlen(uuid->value.str, sizeof uuid->value.str)), out);
+    if (uuid->type != NVML_UUID_TYPE_BINARY) return NVML_ERROR_INVALID_ARGUMENT;
+    Uuid bytes;
+    memcpy(bytes.data(), uuid->value.bytes, bytes.size());
+    return by_uuid(uuid_text(bytes), out);
   });
 }
 
