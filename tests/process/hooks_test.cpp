@@ -34,6 +34,18 @@ TEST(Hooks, OfTheRuntimeNameTheVersionThatAloneHasThem) {
             "cudaMallocAsync             passed through: what it asks of the driver is met there\n");
 }
 
+TEST(Hooks, NvmlIsHookedUnderACapAndInNumberingView) {
+  Machine m;
+  EXPECT_EQ(m.gpufence({"hooks", "nvmlDeviceGetCount", "nvmlDeviceGetMemoryInfo", "nvmlDeviceOnSameBoard",
+                        "nvmlInit_v2"})
+                .out,
+            "libnvidia-ml.so.1: 2 hooked, 1 left alone, 1 passed through\n"
+            "nvmlDeviceGetCount       hooked in numbering view (nvml)\n"
+            "nvmlDeviceGetMemoryInfo  hooked under a cap (nvml)\n"
+            "nvmlDeviceOnSameBoard    left alone: between two GPUs whose handles the program has\n"
+            "nvmlInit_v2              passed through: starts, stops or explains the library\n");
+}
+
 TEST(Hooks, ANameThatNothingHasIsAnErrorAndANothing) {
   Machine m;
   const Result r = m.gpufence({"hooks", "cuInit", "cuFrob*"});

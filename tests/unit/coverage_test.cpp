@@ -1,4 +1,5 @@
-// Every export of the driver was looked at by a person: it is hooked, or unhooked.inc says why not.
+// Every export of the driver and of NVML was looked at by a person: it is hooked, or unhooked.inc,
+// unhooked_nvml.inc say why not.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -83,6 +84,71 @@ TEST(Coverage, WhatTakesOrGivesDeviceMemoryIsNeverCalledHarmless) {
       family = false;
     EXPECT_TRUE(!family || entry.kind == Kind::left_alone) << entry.symbol << ": " << entry.reason;
   }
+}
+
+constexpr Unhooked kUnhookedOfNvml[] = {
+#define GPUFENCE_LEFT_ALONE(symbol, reason) {#symbol, Kind::left_alone, reason},
+#define GPUFENCE_PASSED_THROUGH(symbol, reason) {#symbol, Kind::passed_through, reason},
+#include "abi/unhooked_nvml.inc"
+};
+
+constexpr const char* kNvmlExports[] = {
+#define GPUFENCE_NVML_EXPORT(symbol) #symbol,
+#include "abi/nvml_exports.inc"
+};
+
+std::set<std::string> hooked_of_nvml() {
+  std::set<std::string> names;
+  for (const gpufence::dispatch::Record* record : gpufence::dispatch::records())
+    if (record->body != nullptr && record->node == GPUFENCE_NODE_NVML) names.insert(record->name);
+  return names;
+}
+
+TEST(NvmlCoverage, EveryFunctionIsHookedOrHasAReason) {
+  std::map<std::string, int> entries;
+  for (const Unhooked& entry : kUnhookedOfNvml) {
+    ++entries[entry.symbol];
+    EXPECT_GT(std::strlen(entry.reason), 3u) << entry.symbol;
+    EXPECT_EQ(std::strpbrk(entry.reason, "\n;\""), nullptr) << entry.symbol;
+  }
+  std::set<std::string> hooks = hooked_of_nvml();
+  std::size_t exports = 0;
+  for (const char* exported : kNvmlExports) {
+    ++exports;
+    const bool bound = hooks.erase(exported) > 0;
+    const auto listed = entries.find(exported);
+    const int times = listed != entries.end() ? listed->second : 0;
+    EXPECT_EQ(times, bound ? 0 : 1) << exported << (bound ? " is hooked" : " is not hooked")
+                                    << ", and its lines in interpose/abi/unhooked_nvml.inc are " << times;
+    if (listed != entries.end()) entries.erase(listed);
+  }
+  EXPECT_EQ(exports, 398u);
+  for (const auto& [name, count] : entries) ADD_FAILURE() << name << " is no function of NVML";
+  for (const std::string& name : hooks) ADD_FAILURE() << name << " is hooked and no function of NVML";
+}
+
+// What changes a GPU by its name: NVML has no other way to tell. In numbering view each answers
+// NO_PERMISSION.
+TEST(NvmlCoverage, WhatChangesAGpuIsHooked) {
+  const std::set<std::string> hooks = hooked_of_nvml();
+  std::size_t changing = 0;
+  for (const std::string name : kNvmlExports) {
+    // Sets of events and of GPUs are not set.
+    if (name.find("EventSet") != std::string::npos || name.find("GpuSet") != std::string::npos) continue;
+    bool changes = false;
+    for (const std::string verb : {"Set", "Reset", "Clear", "Modify", "Freeze", "Create", "Destroy", "Remove",
+                                   "Discover", "Activate", "Update", "Write"}) {
+      // A word of its own: "Settings" and "Creatable" are none of these.
+      for (std::size_t at = name.find(verb); at != std::string::npos; at = name.find(verb, at + 1)) {
+        const char next = name.c_str()[at + verb.size()];
+        changes = changes || next < 'a' || next > 'z';
+      }
+    }
+    if (!changes) continue;
+    ++changing;
+    EXPECT_TRUE(hooks.contains(name)) << name;
+  }
+  EXPECT_EQ(changing, 70u);
 }
 
 }  // namespace

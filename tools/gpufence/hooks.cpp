@@ -109,7 +109,6 @@ tl::expected<std::vector<Entry>, Error> add_hooks(std::vector<Entry> entries, co
     std::sort(entry.nodes.begin(), entry.nodes.end());
     if (entry.state != State::passed_through || !entry.reason.empty()) continue;
     if (entry.library == Library::runtime) entry.reason = "what it asks of the driver is met there";
-    if (entry.library == Library::nvml) entry.reason = "tells of the host as it is";
   }
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& one, const Entry& other) {
     return one.library != other.library ? one.library < other.library : one.name < other.name;
@@ -122,6 +121,7 @@ std::string when_text(const std::string& when) {
   if (when == "cap") return "under a cap";
   if (when == "cap,report") return "under a cap or with a report";
   if (when == "findings") return "for findings";
+  if (when == "view") return "in numbering view";
   return "for " + when;
 }
 
