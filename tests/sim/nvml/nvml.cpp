@@ -1,6 +1,7 @@
-// NVML as programs, frameworks and nvidia-smi use it: count, identity, memory and processes. It reads the
-// machine and the shared occupancy and takes no part in it; like the genuine one it knows nothing of
-// CUDA_VISIBLE_DEVICES and counts in PCI order.
+// NVML as programs, frameworks and nvidia-smi use it: count, identity, memory and processes; what cards
+// measure is sensors.cpp, how they lie to each other topology.cpp. It reads the machine and the shared
+// occupancy and takes no part in it; like the genuine one it knows nothing of CUDA_VISIBLE_DEVICES and counts
+// in PCI order.
 #include <limits.h>
 #include <unistd.h>
 
@@ -10,41 +11,20 @@
 #include <cstdlib>
 #include <cstring>
 
-// Every function under its exported name, the un-suffixed first versions included.
-#define NVML_NO_UNVERSIONED_FUNC_DEFS
-#pragma GCC visibility push(default)
-#include <nvml.h>
-#pragma GCC visibility pop
-
-#include "machine.h"
+#include "gpus.h"
 #include "occupancy.h"
 
 namespace gpufence::sim {
-namespace {
 
 constinit std::atomic<int> initialised{0};
-constinit char handles[kMaxGpus] = {};  // a handle is the address of one of these
+constinit char handles[kMaxGpus] = {};
+
+namespace {
 
 nvmlReturn_t initialise() {
   if (this_machine().gpus.empty()) return NVML_ERROR_DRIVER_NOT_LOADED;
   initialised++;
   return NVML_SUCCESS;
-}
-
-template <class Body>
-nvmlReturn_t call(bool arguments_good, Body&& body) {
-  if (initialised <= 0) return NVML_ERROR_UNINITIALIZED;
-  return arguments_good ? body() : NVML_ERROR_INVALID_ARGUMENT;
-}
-
-// Runs body with the GPU of that handle and its host index.
-template <class Body>
-nvmlReturn_t with_gpu(nvmlDevice_t handle, bool arguments_good, Body&& body) {
-  return call(arguments_good, [&] {
-    const uintptr_t index = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(handles);
-    if (index >= this_machine().gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
-    return body(this_machine().gpus[index], index);
-  });
 }
 
 nvmlReturn_t text(char* out, unsigned length, const std::string& value) {
@@ -93,6 +73,12 @@ void fill(nvmlProcessInfo_v2_t& out, const Holder& holder, size_t gpu) {
   out.computeInstanceId = 0xffffffffu;
 }
 
+void fill(nvmlProcessDetail_v1_t& out, const Holder& holder, size_t gpu) {
+  nvmlProcessInfo_v2_t info;
+  fill(info, holder, gpu);
+  out = {info.pid, info.usedGpuMemory, info.gpuInstanceId, info.computeInstanceId, 0};
+}
+
 template <class Info>
 nvmlReturn_t processes(nvmlDevice_t handle, unsigned* count, Info* infos) {
   return with_gpu(handle, count != nullptr && (infos != nullptr || *count == 0), [&](const Gpu&, size_t gpu) {
@@ -128,7 +114,7 @@ nvmlReturn_t by_pci(const char* id, nvmlDevice_t* out) {
       if (gpus[i].pci_domain != domain || gpus[i].pci_bus != bus || gpus[i].pci_device != device ||
           function != 0)
         continue;
-      *out = reinterpret_cast<nvmlDevice_t>(&handles[i]);
+      *out = handle_of(i);
       return NVML_SUCCESS;
     }
     return NVML_ERROR_NOT_FOUND;
@@ -137,7 +123,7 @@ nvmlReturn_t by_pci(const char* id, nvmlDevice_t* out) {
 
 nvmlReturn_t by_index(unsigned index, nvmlDevice_t* out) {
   return call(out != nullptr && index < this_machine().gpus.size(), [&] {
-    *out = reinterpret_cast<nvmlDevice_t>(&handles[index]);
+    *out = handle_of(index);
     return NVML_SUCCESS;
   });
 }
@@ -172,13 +158,6 @@ const char* driver_version(int cuda) {
   if (cuda >= 12000) return "525.60.13";
   if (cuda >= 11080) return "520.61.05";
   return "450.80.02";
-}
-
-nvmlReturn_t simple(nvmlDevice_t handle, unsigned* out, unsigned value) {
-  return with_gpu(handle, out != nullptr, [&](const Gpu&, size_t) {
-    *out = value;
-    return NVML_SUCCESS;
-  });
 }
 
 }  // namespace
@@ -396,6 +375,17 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
                                                      nvmlProcessInfo_t* infos) {
   return processes(device, count, infos);
 }
+// Since Hopper: the three lists by one call, of compute, graphics and MPS processes.
+constexpr unsigned kCompute = 0, kMps = 2;
+nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t* list) {
+  return with_gpu(device, list != nullptr, [&](const Gpu& gpu, size_t) {
+    if (gpu.cc_major < 9) return NVML_ERROR_NOT_SUPPORTED;
+    if (list->version != nvmlProcessDetailList_v1) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    if (list->mode == kCompute) return processes(device, &list->numProcArrayEntries, list->procArray);
+    return list->mode <= kMps ? no_processes(device, &list->numProcArrayEntries)
+                              : NVML_ERROR_INVALID_ARGUMENT;
+  });
+}
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned int* count,
                                                    nvmlProcessInfo_v1_t*) {
   return no_processes(device, count);
@@ -445,49 +435,11 @@ nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, nvmlBrandType_t* out) {
   });
 }
 
-// Idle, cool, and as it came out of the box.
-nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* out) {
-  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
-    *out = {0, 0};
-    return NVML_SUCCESS;
-  });
-}
-nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensor,
-                                      unsigned int* out) {
-  return with_gpu(device, out != nullptr && sensor == NVML_TEMPERATURE_GPU, [&](const Gpu&, size_t index) {
-    *out = 31 + static_cast<unsigned>(index % 5);
-    return NVML_SUCCESS;
-  });
-}
-nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int* out) {
-  return simple(device, out, 70'000);
-}
-nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int* out) {
-  return simple(device, out, 700'000);
-}
 nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* out) {
   return simple(device, out, 0);
 }
 nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int* out) {
   return simple(device, out, 0);
-}
-nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* out) {
-  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
-    *out = NVML_FEATURE_ENABLED;
-    return NVML_SUCCESS;
-  });
-}
-nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* out) {
-  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
-    *out = NVML_PSTATE_0;
-    return NVML_SUCCESS;
-  });
-}
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* out) {
-  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) {
-    *out = NVML_COMPUTEMODE_DEFAULT;
-    return NVML_SUCCESS;
-  });
 }
 
 // Where MIG exists it is off.
@@ -498,31 +450,9 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current, un
     return NVML_SUCCESS;
   });
 }
-
-nvmlReturn_t nvmlDeviceGetNumaNodeId(nvmlDevice_t device, unsigned int* out) {
-  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t) {
-    *out = static_cast<unsigned>(gpu.numa_node);
-    return NVML_SUCCESS;
-  });
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int, nvmlDevice_t* out) {
+  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) { return NVML_ERROR_NOT_FOUND; });
 }
-nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int words, unsigned long* nodes,
-                                         nvmlAffinityScope_t) {
-  return with_gpu(device, words > 0 && nodes != nullptr, [&](const Gpu& gpu, size_t) {
-    constexpr unsigned kBits = 8 * sizeof(unsigned long);
-    const auto node = static_cast<unsigned>(gpu.numa_node);
-    std::fill(nodes, nodes + words, 0ul);
-    if (node / kBits < words) nodes[node / kBits] |= 1ul << (node % kBits);
-    return NVML_SUCCESS;
-  });
-}
-nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t one, nvmlDevice_t other,
-                                                 nvmlGpuTopologyLevel_t* out) {
-  return with_gpu(one, out != nullptr, [&](const Gpu& first, size_t a) {
-    return with_gpu(other, true, [&](const Gpu& second, size_t b) {
-      *out = a == b                                ? NVML_TOPOLOGY_INTERNAL
-             : first.numa_node == second.numa_node ? NVML_TOPOLOGY_NODE
-                                                   : NVML_TOPOLOGY_SYSTEM;
-      return NVML_SUCCESS;
-    });
-  });
+nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t, nvmlDevice_t*) {
+  return call(false, [] { return NVML_SUCCESS; });
 }

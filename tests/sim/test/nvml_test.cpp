@@ -66,6 +66,107 @@ TEST(Nvml, IgnoresTheMaskAndCountsInPciOrder) {
   });
 }
 
+TEST(Nvml, FindsAGpuByItsUuidInBothForms) {
+  in_child({{"GPUFENCE_SIM", "2"}}, [] {
+    ASSERT_EQ(nvmlInit_v2(), NVML_SUCCESS);
+    nvmlDevice_t device, same;
+    ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(1, &device), NVML_SUCCESS);
+    nvmlUUID_t uuid{};
+    char text[96];
+    ASSERT_EQ(nvmlDeviceGetUUID(device, text, sizeof text), NVML_SUCCESS);
+    strcpy(uuid.value.str, text);
+    uuid.type = NVML_UUID_TYPE_ASCII;
+    EXPECT_EQ(nvmlDeviceGetHandleByUUIDV(&uuid, &same), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    uuid.version = nvmlUUID_v1;
+    ASSERT_EQ(nvmlDeviceGetHandleByUUIDV(&uuid, &same), NVML_SUCCESS);
+    EXPECT_EQ(same, device);
+    uuid.value.str[6] ^= 1;
+    EXPECT_EQ(nvmlDeviceGetHandleByUUIDV(&uuid, &same), NVML_ERROR_NOT_FOUND);
+    unsigned bytes[16];
+    ASSERT_EQ(sscanf(text, "GPU-%2x%2x%2x%2x-%2x%2x-%2x%2x-%2x%2x-%2x%2x%2x%2x%2x%2x", &bytes[0], &bytes[1],
+                     &bytes[2], &bytes[3], &bytes[4], &bytes[5], &bytes[6], &bytes[7], &bytes[8], &bytes[9],
+                     &bytes[10], &bytes[11], &bytes[12], &bytes[13], &bytes[14], &bytes[15]),
+              16);
+    for (int i = 0; i < 16; ++i) uuid.value.bytes[i] = static_cast<unsigned char>(bytes[i]);
+    uuid.type = NVML_UUID_TYPE_BINARY;
+    same = nullptr;
+    ASSERT_EQ(nvmlDeviceGetHandleByUUIDV(&uuid, &same), NVML_SUCCESS);
+    EXPECT_EQ(same, device);
+  });
+}
+
+TEST(Nvml, TellsHowGpusLieToEachOther) {
+  // Two on each of two nodes; H100s reach each other, and nobody else.
+  in_child({{"GPUFENCE_SIM", "4xh100"}}, [] {
+    ASSERT_EQ(nvmlInit_v2(), NVML_SUCCESS);
+    nvmlDevice_t gpus[4];
+    for (unsigned i = 0; i < 4; ++i) ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(i, &gpus[i]), NVML_SUCCESS);
+    nvmlGpuTopologyLevel_t level;
+    ASSERT_EQ(nvmlDeviceGetTopologyCommonAncestor(gpus[0], gpus[1], &level), NVML_SUCCESS);
+    EXPECT_EQ(level, NVML_TOPOLOGY_NODE);
+    ASSERT_EQ(nvmlDeviceGetTopologyCommonAncestor(gpus[1], gpus[2], &level), NVML_SUCCESS);
+    EXPECT_EQ(level, NVML_TOPOLOGY_SYSTEM);
+    unsigned count = 0;
+    nvmlDevice_t near[4] = {};
+    ASSERT_EQ(nvmlDeviceGetTopologyNearestGpus(gpus[0], NVML_TOPOLOGY_SYSTEM, &count, nullptr), NVML_SUCCESS);
+    EXPECT_EQ(count, 2u);
+    count = 1;
+    ASSERT_EQ(nvmlDeviceGetTopologyNearestGpus(gpus[0], NVML_TOPOLOGY_SYSTEM, &count, near), NVML_SUCCESS);
+    EXPECT_EQ(count, 1u);
+    EXPECT_EQ(near[0], gpus[2]);
+    EXPECT_EQ(near[1], nullptr) << "written past its count";
+    EXPECT_EQ(nvmlDeviceGetTopologyNearestGpus(gpus[0], NVML_TOPOLOGY_SYSTEM, &count, nullptr),
+              NVML_ERROR_INVALID_ARGUMENT);
+    count = 4;
+    ASSERT_EQ(nvmlSystemGetTopologyGpuSet(0, &count, near), NVML_SUCCESS);
+    EXPECT_EQ(count, 4u);
+    EXPECT_EQ(nvmlSystemGetTopologyGpuSet(1000000, &count, near), NVML_ERROR_INVALID_ARGUMENT);
+    nvmlGpuP2PStatus_t status;
+    ASSERT_EQ(nvmlDeviceGetP2PStatus(gpus[0], gpus[3], NVML_P2P_CAPS_INDEX_NVLINK, &status), NVML_SUCCESS);
+    EXPECT_EQ(status, NVML_P2P_STATUS_OK);
+  });
+  in_child({{"GPUFENCE_SIM", "2"}}, [] {
+    ASSERT_EQ(nvmlInit_v2(), NVML_SUCCESS);
+    nvmlDevice_t gpus[2];
+    for (unsigned i = 0; i < 2; ++i) ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(i, &gpus[i]), NVML_SUCCESS);
+    nvmlGpuP2PStatus_t status;
+    ASSERT_EQ(nvmlDeviceGetP2PStatus(gpus[0], gpus[1], NVML_P2P_CAPS_INDEX_READ, &status), NVML_SUCCESS);
+    EXPECT_EQ(status, NVML_P2P_STATUS_NOT_SUPPORTED);
+    nvmlEnableState_t link;
+    EXPECT_EQ(nvmlDeviceGetNvLinkState(gpus[0], 0, &link), NVML_ERROR_NOT_SUPPORTED);
+  });
+}
+
+TEST(Nvml, IsIdleAndCoolAndTellsEachFieldByItself) {
+  in_child({{"GPUFENCE_SIM", "3"}}, [] {
+    ASSERT_EQ(nvmlInit_v2(), NVML_SUCCESS);
+    nvmlDevice_t device;
+    ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(2, &device), NVML_SUCCESS);
+    nvmlTemperature_t temperature{};
+    temperature.sensorType = NVML_TEMPERATURE_GPU;
+    EXPECT_EQ(nvmlDeviceGetTemperatureV(device, &temperature), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    temperature.version = nvmlTemperature_v1;
+    ASSERT_EQ(nvmlDeviceGetTemperatureV(device, &temperature), NVML_SUCCESS);
+    EXPECT_EQ(temperature.temperature, 33);
+    unsigned value = 9, period = 0;
+    ASSERT_EQ(nvmlDeviceGetClockInfo(device, NVML_CLOCK_SM, &value), NVML_SUCCESS);
+    EXPECT_EQ(value, 345u);
+    ASSERT_EQ(nvmlDeviceGetMaxClockInfo(device, NVML_CLOCK_SM, &value), NVML_SUCCESS);
+    EXPECT_EQ(value, 1980u);
+    EXPECT_EQ(nvmlDeviceGetClockInfo(device, NVML_CLOCK_COUNT, &value), NVML_ERROR_INVALID_ARGUMENT);
+    ASSERT_EQ(nvmlDeviceGetEncoderUtilization(device, &value, &period), NVML_SUCCESS);
+    EXPECT_EQ(value, 0u);
+    nvmlProcessUtilizationSample_t sample;
+    unsigned count = 1;
+    EXPECT_EQ(nvmlDeviceGetProcessUtilization(device, &sample, &count, 0), NVML_ERROR_NOT_FOUND);
+    nvmlFieldValue_t fields[2] = {};
+    ASSERT_EQ(nvmlDeviceGetFieldValues(device, 2, fields), NVML_SUCCESS);
+    EXPECT_EQ(fields[1].nvmlReturn, NVML_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(nvmlDeviceSetPowerManagementLimit(device, 100000), NVML_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(nvmlDeviceGetMigDeviceHandleByIndex(device, 0, &device), NVML_ERROR_NOT_FOUND);
+  });
+}
+
 TEST(Nvml, ShowsMemoryAndProcessesOfAll) {
   Signal full;
   const Environment environment{{"GPUFENCE_SIM", "5"}};
@@ -108,6 +209,14 @@ TEST(Nvml, ShowsMemoryAndProcessesOfAll) {
     count = 2;
     ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses(device, &count, old), NVML_SUCCESS);
     EXPECT_EQ(old[0].usedGpuMemory, 3489660928u);
+    nvmlProcessDetail_v1_t details[2] = {};
+    nvmlProcessDetailList_t list{nvmlProcessDetailList_v1, 0, 2, details};
+    ASSERT_EQ(nvmlDeviceGetRunningProcessDetailList(device, &list), NVML_SUCCESS);
+    EXPECT_EQ(list.numProcArrayEntries, 1u);
+    EXPECT_EQ(details[0].usedGpuMemory, 3489660928u);
+    list = {nvmlProcessDetailList_v1, 1, 2, details};
+    ASSERT_EQ(nvmlDeviceGetRunningProcessDetailList(device, &list), NVML_SUCCESS);
+    EXPECT_EQ(list.numProcArrayEntries, 0u) << "nothing draws";
     count = 4;
     ASSERT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(idle, &count, info), NVML_SUCCESS);
     EXPECT_EQ(count, 0u);
