@@ -239,10 +239,11 @@ nvmlReturn_t own_processes(nvmlDevice_t device, unsigned* count, Info* infos, As
     nvmlReturn_t result = ask(&size, nullptr);
     // Processes come and go between the two calls.
     for (int tries = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && tries < 8; ++tries) {
-      size += 8;
+      size = 2 * size + 8;
       all.assign(size, Info{});
       result = ask(&size, all.data());
     }
+    if (result == NVML_ERROR_INSUFFICIENT_SIZE) *count = size;
     if (result != NVML_SUCCESS) return result;
     all.resize(std::min<std::size_t>(size, all.size()));
     std::erase_if(all, [](const Info& info) { return info.pid != static_cast<unsigned>(::getpid()); });

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "machines.h"
@@ -10,6 +11,7 @@
 namespace gpufence::harness {
 namespace {
 
+const std::vector<std::string> kSetters = {"python3", probe("nvml_setters.py"), probe("nvml_exports.inc")};
 const std::vector<std::string> kList = {probe("asks_nvml"), "list"};
 const std::vector<std::string> kHoldAndList = {probe("asks_nvml"), "hold", "256", "list"};
 
@@ -165,11 +167,44 @@ TEST(NvmlView, HandlesOfOtherGpusAreNotFound) {
                    "Success Beta\nSuccess Gamma\nSuccess Beta\nSuccess Alpha\nSuccess Beta\n"));
 }
 
+// By default the first two GPUs lie on one node, the others on a second.
+TEST(NvmlView, SetsOfGpusHoldThoseOfTheViewAlone) {
+  FourGpus m;
+  const std::vector<std::string> program = asks({"near", "0", "cpu", "0"});
+  EXPECT_TRUE(m.run(program, {.devices = "0,3", .options = {"--numbering", "view"}})
+                  .says("Success 1: Delta\nSuccess 2: Alpha Delta\n"));
+  EXPECT_TRUE(m.run(program, {.devices = "1", .options = {"--numbering", "view"}})
+                  .says("Success 0:\nSuccess 1: Beta\n"));
+  EXPECT_TRUE(
+      m.run(program, {.devices = "0,3"}).says("Success 2: Gamma Delta\nSuccess 4: Alpha Beta Gamma Delta\n"));
+}
+
 TEST(NvmlView, NullPointersAreAnsweredByNvml) {
   FourGpus m;
   const With view{.devices = "2,0", .gpu_mem = "512MiB", .options = {"--numbering", "view"}};
   EXPECT_TRUE(m.run(asks({"null"}), view).says("2 2 2 2 2 2\n"));
   EXPECT_TRUE(m.run_unfenced(asks({"null"})).says("2 2 2 2 2 2\n"));
+}
+
+// Every function that changes something, by the ABI's own list of names: "name answer" a line.
+TEST(NvmlView, SettersAndResetsHaveNoPermission) {
+  FourGpus m;
+  const auto answers = [](const Result& result) {
+    std::map<std::string, int> made;
+    std::istringstream lines(result.out);
+    int answer = 0;
+    for (std::string name; lines >> name >> answer;) made[name] = answer;
+    return made;
+  };
+  const Result inside = m.run(kSetters, {.devices = "2,0", .options = {"--numbering", "view"}});
+  EXPECT_TRUE(ran(inside));
+  EXPECT_EQ(answers(inside).size(), 70u);
+  for (const auto& [name, answer] : answers(inside)) EXPECT_EQ(answer, 4) << name;
+  for (const With& with : {With{}, With{.devices = "2,0", .gpu_mem = "1GiB"}}) {
+    const Result outside = m.run(kSetters, with);
+    EXPECT_EQ(answers(outside).size(), 70u);
+    for (const auto& [name, answer] : answers(outside)) EXPECT_EQ(answer, 3) << name;
+  }
 }
 
 // A run inside a run narrows the view; the command itself must see the host.
