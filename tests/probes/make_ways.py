@@ -2,8 +2,8 @@
 """Makes, from the gate's hook list and the ABI table, what the probe of the ways needs.
 
   make_ways.py GATE_HOOKS.txt DRIVER_EXPORTS.inc OUT_DIR
-writes driver_names.txt and runtime_names.txt ("exported node base version per-thread" a line), and linked_driver.c and
-linked_runtime.c: programs that are linked against every name and say in which object each one was bound.
+writes driver_names.txt, runtime_names.txt and nvml_names.txt ("exported node base version per-thread" a line), and
+linked_driver.c, linked_runtime.c and linked_nvml.c: programs that are linked against every name and say in which object each one was bound.
 """
 import pathlib
 import re
@@ -39,7 +39,8 @@ def main():
     table = [line.split() for line in hooks.read_text().splitlines()]
     driver = [(name, node, *asked[name]) for name, node in table if name in asked]
     runtime = [(name, node, "-", "0", "0") for name, node in table if node == "libcudart.so.13"]
-    for kind, rows in (("driver", driver), ("runtime", runtime)):
+    nvml = [(name, node, "-", "0", "0") for name, node in table if name.startswith("nvml")]
+    for kind, rows in (("driver", driver), ("runtime", runtime), ("nvml", nvml)):
         (out / f"{kind}_names.txt").write_text("".join(" ".join(row) + "\n" for row in rows))
         (out / f"linked_{kind}.c").write_text(PROGRAM.format(
             declarations="\n".join(f"extern void {row[0]}(void);" for row in rows),

@@ -217,6 +217,18 @@ TEST(NvmlView, ARunInsideARunShowsTheInnerView) {
   EXPECT_TRUE(r.says(identity(0, 0, "Alpha", kUuid0, "0000:01:00.0")));
 }
 
+// Our export is there before the library is: it says so in NVML's own word, and is not bound before there is
+// one.
+TEST(NvmlAlone, IsFoundWhenTheProgramOpensIt) {
+  FourGpus m;
+  const Result r = m.run({probe("looks_up_nvml"), "libnvidia-ml.so.1"},
+                         {.devices = "2,0,3", .options = {"--numbering", "view"}});
+  EXPECT_TRUE(ran(r));
+  EXPECT_EQ(r.out,
+            "before: RTLD_DEFAULT absent, answer 13, 99 GPUs\n"
+            "opened: RTLD_DEFAULT present, answer 0, 3 GPUs\n");
+}
+
 // A report is about CUDA; a program that only asks NVML has made no use of a GPU.
 TEST(NvmlAlone, MakesNoReport) {
   FourGpus m;

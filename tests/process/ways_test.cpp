@@ -35,7 +35,7 @@ With everything_bound() {
   return {.devices = "0", .gpu_mem = "1GiB", .options = {"-q", "--report-file", "/dev/null"}};
 }
 
-constexpr std::size_t kDriverNames = 25, kRuntimeNames = 6;  // of this version, at least
+constexpr std::size_t kDriverNames = 25, kRuntimeNames = 6, kNvmlNames = 100;  // of this version, at least
 
 Result look_up(const char* way, const char* names, const std::string& library) {
   FourGpus m;
@@ -95,6 +95,20 @@ TEST(RuntimeNames, AreOursByEveryLookUp) {
   }
 }
 
+TEST(NvmlNames, AreOursInALinkedProgram) {
+  FourGpus m;
+  EXPECT_TRUE(all_in(m.run({probe("linked_nvml")}, everything_bound()), "libgpufence.so", kNvmlNames));
+}
+
+TEST(NvmlNames, AreOursByEveryLookUp) {
+  for (const char* library : {"libnvidia-ml.so.1", "libnvidia-ml.so"}) {
+    for (const char* way : {"handle", "local", "default", "next", "program"}) {
+      EXPECT_TRUE(all_in(look_up(way, "nvml_names.txt", library), "libgpufence.so", kNvmlNames))
+          << way << " " << library;
+    }
+  }
+}
+
 // Without us the same probes find the driver and the runtime: what is tested above can fail.
 TEST(WithoutTheFence, TheSameProbesFindTheLibraries) {
   FourGpus m;
@@ -104,6 +118,7 @@ TEST(WithoutTheFence, TheSameProbesFindTheLibraries) {
       all_in(m.run_unfenced({probe("ways"), "version", probe("runtime_names.txt"), "libcudart.so.13"}),
              "libcudart.so.13", kRuntimeNames));
   EXPECT_TRUE(all_in(m.run_unfenced({probe("linked_runtime")}), "libcudart.so.13", kRuntimeNames));
+  EXPECT_TRUE(all_in(m.run_unfenced({probe("linked_nvml")}), "libnvidia-ml.so.1", kNvmlNames));
 }
 
 // What no policy wants stays the driver's own: a bare run hands out the driver's pointers for memory calls.

@@ -127,6 +127,15 @@ TEST(NvmlCoverage, EveryFunctionIsHookedOrHasAReason) {
   for (const std::string& name : hooks) ADD_FAILURE() << name << " is hooked and no function of NVML";
 }
 
+// Neither findings nor a report change what NVML says: a bare run binds none of its hooks.
+TEST(NvmlCoverage, HooksAreBoundForACapOrNumberingViewAlone) {
+  using namespace gpufence::dispatch;
+  for (const Record* record : records()) {
+    if (record->body == nullptr || record->node != GPUFENCE_NODE_NVML) continue;
+    EXPECT_TRUE(record->needs == kCap || record->needs == kView) << record->name;
+  }
+}
+
 // What changes a GPU by its name: NVML has no other way to tell. In numbering view each answers
 // NO_PERMISSION.
 TEST(NvmlCoverage, WhatChangesAGpuIsHooked) {
