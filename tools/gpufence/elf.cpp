@@ -178,8 +178,7 @@ tl::expected<Elf, std::string> read_elf(int descriptor) {
 
   std::uint64_t strings = 0, strings_size = 0;
   std::vector<std::uint64_t> needed;
-  std::optional<std::uint64_t> rpath, soname;
-  bool runpath = false;
+  std::optional<std::uint64_t> rpath, runpath, soname;
   for (const Elf64_Phdr& part : headers) {
     if (part.p_type != PT_DYNAMIC) continue;
     const std::size_t entries = static_cast<std::size_t>(
@@ -195,12 +194,13 @@ tl::expected<Elf, std::string> read_elf(int descriptor) {
       if (entry.d_tag == DT_STRSZ) strings_size = entry.d_un.d_val;
       if (entry.d_tag == DT_NEEDED) needed.push_back(entry.d_un.d_val);
       if (entry.d_tag == DT_RPATH) rpath = entry.d_un.d_val;
-      if (entry.d_tag == DT_RUNPATH) runpath = true;
+      if (entry.d_tag == DT_RUNPATH) runpath = entry.d_un.d_val;
+      if (entry.d_tag == DT_FLAGS_1) elf.position_independent = (entry.d_un.d_val & DF_1_PIE) != 0;
       if (entry.d_tag == DT_SONAME) soname = entry.d_un.d_val;
     }
     break;
   }
-  if (needed.empty() && !rpath && !soname) return elf;
+  if (needed.empty() && !rpath && !runpath && !soname) return elf;
 
   const auto table = file_offset(headers, strings);
   const auto string_at = [&](std::uint64_t index) -> std::optional<std::string> {
@@ -218,6 +218,7 @@ tl::expected<Elf, std::string> read_elf(int descriptor) {
     if (!path) return damaged("its library path can't be read");
     elf.rpath = *std::move(path);
   }
+  if (runpath) elf.runpath = string_at(*runpath).value_or("");
   if (soname) elf.soname = string_at(*soname).value_or("");
   return elf;
 }

@@ -17,11 +17,13 @@ struct Elf {
   std::string machine;      // for messages: "32-bit x86"
   std::string interpreter;  // PT_INTERP: the dynamic loader; empty in static programs and in loaders
   std::string soname;       // DT_SONAME
-  std::vector<std::string> needed;  // DT_NEEDED
-  std::string rpath;                // DT_RPATH, only where no DT_RUNPATH turns it off
-  bool shared_object = false;       // ET_DYN, with something to load and to link
-  std::uint64_t size = 0;           // bytes of the file
-  std::uint64_t extent = 0;         // bytes that its headers say it has: segments and section header table
+  std::vector<std::string> needed;    // DT_NEEDED
+  std::string rpath;                  // DT_RPATH, only where no DT_RUNPATH turns it off
+  std::string runpath;                // DT_RUNPATH
+  bool position_independent = false;  // DF_1_PIE: a program, although ET_DYN
+  bool shared_object = false;         // ET_DYN, with something to load and to link
+  std::uint64_t size = 0;             // bytes of the file
+  std::uint64_t extent = 0;           // bytes that its headers say it has: segments and section header table
   // Of a file that is cut off, a page that is touched behind the cut is SIGBUS, whoever maps it.
   [[nodiscard]] bool complete() const { return extent <= size; }
 };

@@ -164,39 +164,6 @@ std::string sanitizer_among(const Elf& elf) {
   return found == elf.needed.end() ? std::string{} : *found;
 }
 
-// LD_LIBRARY_PATH, by which --sim puts its libraries first, loses against DT_RPATH.
-std::optional<Unfenceable> why_unsimulable(const Elf& elf, const std::string& image,
-                                           const std::string& simulation) {
-  for (const std::string& library : elf.needed) {
-    const bool nvidia =
-        begins(library, "libcudart.so.") || library == "libcuda.so.1" || library == "libnvidia-ml.so.1";
-    if (!nvidia) continue;
-    if (::access((simulation + '/' + library).c_str(), F_OK) != 0)
-      return Unfenceable{"it needs " + library + ", which the simulated machine doesn't have",
-                         "build it with CUDA 13 and -cudart shared"};
-    std::string_view rest = elf.rpath;
-    while (!rest.empty()) {
-      const std::size_t colon = rest.find(':');
-      std::string directory(rest.substr(0, colon));
-      rest = colon == std::string_view::npos ? std::string_view{} : rest.substr(colon + 1);
-      const std::string origin = image.substr(0, image.rfind('/'));
-      for (const std::string_view token : {"$ORIGIN", "${ORIGIN}"})
-        for (std::size_t at = directory.find(token); at != std::string::npos;
-             at = directory.find(token, at + origin.size()))
-          directory.replace(at, token.size(), origin);
-      struct stat theirs {
-      }, ours{};
-      if (directory.empty() || ::stat((directory + '/' + library).c_str(), &theirs) != 0) continue;
-      if (::stat((simulation + '/' + library).c_str(), &ours) == 0 && theirs.st_ino == ours.st_ino &&
-          theirs.st_dev == ours.st_dev)
-        break;
-      return Unfenceable{"its DT_RPATH leads to NVIDIA's own " + library + " in " + directory,
-                         "link it with -Wl,--enable-new-dtags, or remove the path with chrpath -d"};
-    }
-  }
-  return std::nullopt;
-}
-
 // What execve will not find or not take of the file that a program names in its first line, or as its loader.
 std::optional<Refusal> check_started_by(const std::string& name, const char* role, const std::string& image) {
   const auto refusal = check_executable(name, image);
@@ -233,10 +200,12 @@ std::optional<Refusal> look_into(Program& program, const Environment& environmen
       const auto script = script_line(start);
       if (!script) {
         // As execvp: a file without a magic number is the shell's.
+        program.scripts.push_back(image);
         image = "/bin/sh";
         if (auto refusal = check_started_by(name, "interpreter", image)) return refusal;
         continue;
       }
+      program.scripts.push_back(image);
       image = script->interpreter;
       if (auto refusal = check_started_by(name, "interpreter", image)) return refusal;
       if (base_name(image) == "env") {
@@ -283,6 +252,7 @@ std::optional<Refusal> look_into(Program& program, const Environment& environmen
                              "use a build for glibc", true};
     }
     if (elf) {
+      program.elf = *elf;
       program.sanitizer = sanitizer_among(*elf);
       if (!simulation.empty() && !elf->foreign)
         program.unsimulable = why_unsimulable(*elf, image, simulation);
@@ -297,6 +267,47 @@ std::optional<Refusal> look_into(Program& program, const Environment& environmen
 }
 
 }  // namespace
+
+// LD_LIBRARY_PATH, by which --sim puts its libraries first, loses against DT_RPATH.
+std::optional<Unfenceable> why_unsimulable(const Elf& elf, const std::string& image,
+                                           const std::string& simulation) {
+  for (const std::string& library : elf.needed) {
+    const bool nvidia =
+        begins(library, "libcudart.so.") || library == "libcuda.so.1" || library == "libnvidia-ml.so.1";
+    if (!nvidia) continue;
+    if (::access((simulation + '/' + library).c_str(), F_OK) != 0)
+      return Unfenceable{"it needs " + library + ", which the simulated machine doesn't have",
+                         "build it with CUDA 13 and -cudart shared"};
+    for (const std::string& directory : search_directories(elf.rpath, image)) {
+      struct stat theirs {
+      }, ours{};
+      if (::stat((directory + '/' + library).c_str(), &theirs) != 0) continue;
+      if (::stat((simulation + '/' + library).c_str(), &ours) == 0 && theirs.st_ino == ours.st_ino &&
+          theirs.st_dev == ours.st_dev)
+        break;
+      return Unfenceable{"its DT_RPATH leads to NVIDIA's own " + library + " in " + directory,
+                         "link it with -Wl,--enable-new-dtags, or remove the path with chrpath -d"};
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> search_directories(std::string_view path, const std::string& file,
+                                            std::string_view separators) {
+  std::vector<std::string> directories;
+  const std::string origin = file.substr(0, file.rfind('/'));
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find_first_of(separators), path.size());
+    std::string directory(path.substr(0, end));
+    path.remove_prefix(std::min(end + 1, path.size()));
+    for (const std::string_view token : {"$ORIGIN", "${ORIGIN}"})
+      for (std::size_t at = directory.find(token); at != std::string::npos;
+           at = directory.find(token, at + origin.size()))
+        directory.replace(at, token.size(), origin);
+    if (!directory.empty()) directories.push_back(std::move(directory));
+  }
+  return directories;
+}
 
 tl::expected<std::string, Refusal> resolve(const std::string& name, const Environment& environment) {
   if (name.empty()) return tl::unexpected(Refusal{kNotFound, {"''", "there is no such program", "name one"}});
@@ -328,13 +339,11 @@ tl::expected<std::string, Refusal> resolve(const std::string& name, const Enviro
       Refusal{kNotFound, {name, "there is no such program in PATH", "look at its spelling and at PATH"}});
 }
 
-tl::expected<Program, Refusal> find_program(const std::vector<std::string>& words,
+tl::expected<Program, Refusal> read_program(const std::string& path, const std::vector<std::string>& words,
                                             const Environment& environment, const std::string& simulation) {
   Program program;
   program.words = words;
-  auto path = resolve(words.front(), environment);
-  if (!path) return tl::unexpected(path.error());
-  program.path = *std::move(path);
+  program.path = path;
   if (auto refusal = look_into(program, environment, simulation)) return tl::unexpected(*std::move(refusal));
 
   // Launchers that hand the work to another place, where this environment doesn't reach.
@@ -359,6 +368,13 @@ tl::expected<Program, Refusal> find_program(const std::vector<std::string>& word
       program.unfenceable = {"it starts its program elsewhere, where the fence doesn't reach",
                              launcher.remedy};
   return program;
+}
+
+tl::expected<Program, Refusal> find_program(const std::vector<std::string>& words,
+                                            const Environment& environment, const std::string& simulation) {
+  const auto path = resolve(words.front(), environment);
+  if (!path) return tl::unexpected(path.error());
+  return read_program(*path, words, environment, simulation);
 }
 
 std::string sanitizer_of(const std::string& file) {
