@@ -15,7 +15,9 @@ namespace {
 
 std::string help_text() {
   return "gpufence run [OPTIONS] [--] PROGRAM [ARG…]   start a program inside the fence\n"
+         "gpufence status [--json] [PID]                am I fenced, how, with which view and cap\n"
          "gpufence devices [--json]                     every GPU: numbers, names, memory, who holds it\n"
+         "gpufence inspect [--json] PROGRAM|PID         how it reaches CUDA; can it be fenced, simulated\n"
          "gpufence hooks [--json] [NAME…]               every entry point: hooked, or why not\n"
          "gpufence SUBCOMMAND -h                        its options;  --help-all: all of them;  -V: "
          "version\n";
@@ -32,6 +34,8 @@ int start(const std::vector<std::string>& words, const Environment& environment)
   const std::string& first = words.front();
   if (first == "run") return run(rest, environment);
   if (first == "devices") return devices(rest, environment);
+  if (first == "status") return status(rest, environment);
+  if (first == "inspect") return inspect(rest, environment);
   if (first == "hooks") return hooks(rest, environment);
   if (first == kCudaOrderCommand) return answer_cuda_order(rest);
   if (first == "-h" || first == "--help") return print(help_text());

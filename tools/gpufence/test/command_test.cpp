@@ -507,7 +507,9 @@ TEST(Command, HelpGoesToStdout) {
                                                 {"run", "-h"},
                                                 {"run", "--help-all"},
                                                 {"devices", "-h"},
-                                                {"hooks", "-h"}}) {
+                                                {"hooks", "-h"},
+                                                {"inspect", "-h"},
+                                                {"status", "-h"}}) {
     const Ended ended = gpufence(words);
     EXPECT_EQ(ended.status, 0);
     EXPECT_EQ(ended.err, "");

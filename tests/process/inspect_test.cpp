@@ -1,0 +1,178 @@
+// `gpufence inspect`, of programs as people build them and of processes that run.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "machines.h"
+
+namespace gpufence::harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+// From the row `from` on, to the end of the row `to`.
+std::string rows(const std::string& out, const std::string& from, const std::string& to) {
+  const std::size_t begin = out.find(from),
+                    last = out.find('\n' + to, begin == std::string::npos ? 0 : begin);
+  if (begin == std::string::npos) return out;
+  return out.substr(begin, last == std::string::npos ? last : out.find('\n', last + 1) + 1 - begin);
+}
+
+std::string inspect(Machine& m, const std::string& program, const With& with = {}) {
+  const Result r = m.gpufence({"inspect", program}, with);
+  EXPECT_EQ(r.err, "");
+  EXPECT_EQ(r.exit, 0);
+  return r.out;
+}
+
+constexpr const char* kDynamic =
+    "kind           64-bit x86-64, dynamic, started by /lib64/ld-linux-x86-64.so.2\n";
+constexpr const char* kYes = "simulated      yes: as far as can be told without running it\n";
+
+TEST(Inspect, AProgramWithTheSharedRuntime) {
+  Machine m;
+  const std::string sim = fs::path(simulator("x")).parent_path();
+  EXPECT_EQ(inspect(m, probe("vectors_shared"), {.env = {{"LD_LIBRARY_PATH", sim}}}),
+            "program        " + probe("vectors_shared") + '\n' + kDynamic +
+                "reaches CUDA   shared runtime: libcudart.so.13 → " + sim +
+                "/libcudart.so.13 by LD_LIBRARY_PATH\n"
+                "GPU code       2 cubin sm_75, 2.8 KiB\n"
+                "               1 PTX compute_75, 65 bytes (zstd, unpacked 56 bytes)\n"
+                "can be fenced  yes: driver calls and the shared runtime\n" +
+                kYes);
+}
+
+TEST(Inspect, AProgramWithAStaticRuntimeOfOursAndOfNvidias) {
+  Machine m;
+  const std::string held =
+      "can be fenced  yes: driver calls; those of its static runtime have no names in findings\n";
+  const std::string ours = inspect(m, probe("vectors_static"));
+  EXPECT_EQ(rows(ours, "reaches", "GPU").substr(0, 51),
+            "reaches CUDA   static runtime: gpufence's stand-in\n");
+  EXPECT_EQ(rows(ours, "can be", "simulated"), held + kYes);
+  const std::string theirs = inspect(m, probe("vectors_genuine"));
+  EXPECT_EQ(theirs.find("reaches CUDA   static runtime: NVIDIA's\n"), theirs.find("reaches")) << theirs;
+  EXPECT_EQ(
+      rows(theirs, "can be", "simulated"),
+      held +
+          "simulated      no: it has NVIDIA's own runtime inside, which refuses a simulated driver; link it "
+          "with nvcc -cudart shared, or with -L" +
+          fs::path(simulator("x")).parent_path().string() + '\n');
+}
+
+TEST(Inspect, SeesTheStaticRuntimeOfAStrippedProgramToo) {
+  if (std::system("strip --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no strip";
+  Machine m;
+  for (const auto& [name, line] : {std::pair{"vectors_static", "static runtime: gpufence's stand-in\n"},
+                                   std::pair{"vectors_genuine", "static runtime: NVIDIA's\n"}}) {
+    const std::string stripped = m.directory() / name;
+    fs::copy_file(probe(name), stripped);
+    ASSERT_EQ(std::system(("strip " + stripped).c_str()), 0);
+    EXPECT_NE(inspect(m, stripped).find(std::string("reaches CUDA   ") + line), std::string::npos);
+  }
+}
+
+TEST(Inspect, AProgramWithTheDriverApi) {
+  Machine m;
+  const std::string sim = fs::path(simulator("x")).parent_path();
+  EXPECT_EQ(inspect(m, probe("vectors_driver"), {.env = {{"LD_LIBRARY_PATH", sim}}}),
+            "program        " + probe("vectors_driver") + '\n' + kDynamic +
+                "reaches CUDA   driver, linked: libcuda.so.1 → " + sim +
+                "/libcuda.so.1 by LD_LIBRARY_PATH\n"
+                "GPU code       none embedded\n"
+                "can be fenced  yes: driver calls, and a runtime that is shared\n" +
+                kYes);
+  if (fs::exists("/usr/lib/x86_64-linux-gnu/libcuda.so.1")) return;
+  EXPECT_NE(
+      inspect(m, probe("vectors_driver")).find("missing        libcuda.so.1, which vectors_driver needs\n"),
+      std::string::npos);
+}
+
+TEST(Inspect, MachineCodeAloneCanNotBeSimulated) {
+  Machine m;
+  const std::string out = inspect(m, probe("kernel_cubin"));
+  EXPECT_EQ(rows(out, "simulated", "-"),
+            "simulated      no: it has machine code alone and no PTX; compile it with -gencode "
+            "arch=compute_80,code=compute_80\n");
+}
+
+TEST(Inspect, EveryWayOfPackingGpuCode) {
+  Machine m;
+  const auto packing = [&](const char* name) {
+    const Result r = m.gpufence({"inspect", "--json", probe(name)});
+    std::string found;
+    const auto out = nlohmann::json::parse(r.out);
+    for (const auto& code : out.at("parts").at(0).at("gpu_code"))
+      found += code.at("kind").get<std::string>() + ' ' + std::to_string(code.at("sm").get<int>()) + ' ' +
+               code.at("packing").get<std::string>() + '\n';
+    return found;
+  };
+  EXPECT_EQ(packing("kernel_none"), "cubin 75 plain\ncubin 75 plain\nptx 75 plain\n");
+  EXPECT_EQ(packing("kernel_speed"), "cubin 75 plain\ncubin 75 plain\nptx 75 lz4\n");
+  EXPECT_EQ(packing("kernel_size"), "cubin 75 zstd\ncubin 75 zstd\nptx 75 zstd\n");
+}
+
+TEST(Inspect, APythonScript) {
+  if (!fs::exists("/usr/bin/python3")) GTEST_SKIP() << "no python3";
+  Machine m;
+  const std::string script = m.directory() / "train.py";
+  fs::copy_file(probe("ctypes_probe.py"), script);
+  const std::string out = m.gpufence({"inspect", "/usr/bin/python3"}).out;
+  EXPECT_NE(
+      out.find(
+          "reaches CUDA   not by itself: Python's packages load CUDA later, which the fence meets then\n"),
+      std::string::npos)
+      << out;
+}
+
+TEST(Inspect, AProcessThatHoldsMemory) {
+  FourGpus m;
+  Process process = m.start({probe("hold"), "0", "64"}, {.devices = "2,0", .gpu_mem = "1GiB"});
+  ASSERT_TRUE(process.says("held"));
+  const Result r =
+      m.gpufence({"inspect", std::to_string(process.pid())}, {.env = {{"GPUFENCE_SIM", m.toml()}}});
+  EXPECT_EQ(r.err, "");
+  EXPECT_EQ(r.exit, 0);
+  EXPECT_EQ(rows(r.out, "process", "fenced"),
+            "process        " + std::to_string(process.pid()) + ' ' + fs::canonical(probe("hold")).string() +
+                "\n"
+                "driver         " +
+                fs::canonical(simulator("libcuda.so.1")).string() +
+                "\n"
+                "runtime        none is mapped\n"
+                "NVML           none is mapped\n"
+                "fenced         yes: its CUDA calls come through the fence\n");
+  EXPECT_EQ(rows(r.out, "view", "mask"),
+            "view           as the run asked, numbering host\n"
+            "               CUDA 0 = host GPU 2 (Gamma, 0000:81:00.0)\n"
+            "               CUDA 1 = host GPU 0 (Alpha, 0000:01:00.0)\n"
+            "mask           CUDA_VISIBLE_DEVICES=2,0, CUDA_DEVICE_ORDER=PCI_BUS_ID\n");
+  EXPECT_NE(r.out.find("cap            1 GiB on each GPU (--gpu-mem)\n"), std::string::npos) << r.out;
+}
+
+TEST(Inspect, AProcessThatTheFenceDoesNotReach) {
+  FourGpus m;
+  Process unfenced = m.start_unfenced({probe("hold"), "0", "64"});
+  ASSERT_TRUE(unfenced.says("held"));
+  const Result outside = m.gpufence({"inspect", std::to_string(unfenced.pid())});
+  EXPECT_EQ(rows(outside.out, "fenced", "view"),
+            "fenced         no: libgpufence.so is not loaded; start it by gpufence run -- PROGRAM\n"
+            "view           none: every GPU, as without gpufence\n");
+
+  // libcuda is there, by another way than ours: here simply preloaded, and never called.
+  Process idle = m.start({"/bin/sleep", "100"}, {.env = {{"LD_PRELOAD", simulator("libcuda.so.1")}}});
+  Result r;
+  for (int tries = 0; tries < 200 && !r.says("libcuda is mapped"); ++tries)
+    r = m.gpufence({"status", std::to_string(idle.pid())});
+  EXPECT_EQ(
+      rows(r.out, "fenced", "library").substr(0, r.out.find('\n') + 1),
+      "fenced         not reached: libcuda is mapped, and no CUDA call has come through the fence; none was "
+      "made yet, or libcuda was opened by dlmopen or RTLD_DEEPBIND, where the fence isn't\n");
+  EXPECT_EQ(r.exit, 1);
+}
+
+}  // namespace
+}  // namespace gpufence::harness
