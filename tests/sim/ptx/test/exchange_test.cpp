@@ -84,6 +84,58 @@ TEST(Redux, SumsAndExtremes) {
   EXPECT_EQ(run("redux.sync.or.b32 %r0, %r1, 0xff;")[3], 7U);
 }
 
+// Three sets of lanes, each with its own mask, come to one instruction together: those of tid % 3.
+constexpr const char* kThirds = "rem.u32 %r3, %r1, 3; mov.u32 %r4, 0x49249249; shl.b32 %r5, %r4, %r3; ";
+
+TEST(Groups, EachVotesForItself) {
+  const auto ballot =
+      run(std::string(kThirds) + "setp.lt.u32 %p2, %r1, 7; vote.sync.ballot.b32 %r0, %p2, %r5;");
+  EXPECT_EQ(ballot[30], 0x49U);
+  EXPECT_EQ(ballot[31], 0x12U);
+  EXPECT_EQ(ballot[29], 0x24U);
+  const auto all = run(std::string(kThirds) +
+                       "setp.ne.u32 %p2, %r3, 1; vote.sync.all.pred %p3, %p2, %r5; selp.u32 %r0, 1, 0, %p3;");
+  EXPECT_EQ(all[0], 1U);
+  EXPECT_EQ(all[1], 0U);
+  EXPECT_EQ(all[2], 1U);
+}
+
+TEST(Groups, EachReducesItsOwn) {
+  const auto sum = run(std::string(kThirds) + "redux.sync.add.u32 %r0, 1, %r5;");
+  EXPECT_EQ(sum[0], 11U);
+  EXPECT_EQ(sum[31], 11U);
+  EXPECT_EQ(sum[29], 10U);
+  const auto top = run(std::string(kThirds) + "mov.u32 %r0, %r1; redux.sync.max.u32 %r0, %r0, %r5;");
+  EXPECT_EQ(top[0], 30U);
+  EXPECT_EQ(top[1], 31U);
+  EXPECT_EQ(top[2], 29U);
+}
+
+TEST(Groups, EachMatchesAndElectsWithinItself) {
+  const auto any = run(std::string(kThirds) + "shr.u32 %r7, %r1, 4; match.any.sync.b32 %r0, %r7, %r5;");
+  EXPECT_EQ(any[0], 0x9249U);
+  EXPECT_EQ(any[16], 0x92490000U & 0x92492492U);
+  const auto all = run(std::string(kThirds) + "match.all.sync.b32 %r0|%p2, %r3, %r5;");
+  EXPECT_EQ(all[2], 0x24924924U);
+  const auto leader = run(std::string(kThirds) + "elect.sync %r0|%p2, %r5; @%p2 add.u32 %r0, %r0, 100;");
+  EXPECT_EQ(leader[2], 102U);
+  EXPECT_EQ(leader[5], 2U);
+  EXPECT_EQ(leader[31], 1U);
+}
+
+TEST(Groups, WaitForTheirOwnOnly) {
+  // The first half waits for the second, which exchanges among itself three times before it comes.
+  const auto out =
+      run("setp.lt.u32 %p1, %r1, 16; mov.u32 %r3, 0xffff0000; mov.u32 %r4, 0; @%p1 mov.u32 %r3, -1; @%p1 "
+          "mov.u32 %r4, 3; "
+          "mov.u32 %r0, 0; L: mov.u32 %r5, 0; redux.sync.add.u32 %r5, 1, %r3; add.u32 %r0, %r0, %r5; add.u32 "
+          "%r4, %r4, "
+          "1; "
+          "setp.eq.u32 %p2, %r4, 3; @%p2 mov.u32 %r3, -1; setp.lt.u32 %p2, %r4, 4; @%p2 bra L;");
+  EXPECT_EQ(out[3], 32U);
+  EXPECT_EQ(out[20], 3 * 16 + 32U);
+}
+
 TEST(Warp, SpecialRegistersOfLanes) {
   EXPECT_EQ(run("mov.u32 %r0, %laneid;", 64)[37], 5U);
   EXPECT_EQ(run("mov.u32 %r0, %warpid;", 64)[37], 1U);
