@@ -27,27 +27,31 @@ struct BrainOne {
   uint16_t bits;
 };
 
-template <class Format>
-uint16_t half_sum(uint16_t a, uint16_t b) {
-  return base::narrow<Format>(base::widen<Format>(a) + base::widen<Format>(b), Round::nearest);
+template <AtomicKind kind, class Format>
+uint16_t half(uint16_t a, uint16_t b) {
+  const double x = base::widen<Format>(a), y = base::widen<Format>(b);
+  if constexpr (kind == AtomicKind::add) return base::narrow<Format>(x + y, Round::nearest);
+  // Of a number and a NaN the number; -0 is less than +0.
+  if (x != x || y != y) return x == x ? a : y == y ? b : Format::kNan;
+  const bool first = x < y || (x == y && (a >> 15) > (b >> 15));
+  return first == (kind == AtomicKind::min) ? a : b;
+}
+template <AtomicKind kind, class Format>
+uint32_t halves(uint32_t a, uint32_t b) {
+  return uint32_t{half<kind, Format>(static_cast<uint16_t>(a), static_cast<uint16_t>(b))} |
+         uint32_t{half<kind, Format>(static_cast<uint16_t>(a >> 16), static_cast<uint16_t>(b >> 16))} << 16;
 }
 
 template <AtomicKind kind, class T>
 T combine(T old, T b, T c) {
   if constexpr (std::is_same_v<T, HalfOne>)
-    return {half_sum<base::Half>(old.bits, b.bits)};
+    return {half<kind, base::Half>(old.bits, b.bits)};
   else if constexpr (std::is_same_v<T, BrainOne>)
-    return {half_sum<base::Brain>(old.bits, b.bits)};
+    return {half<kind, base::Brain>(old.bits, b.bits)};
   else if constexpr (std::is_same_v<T, HalfPair>) {
-    return {uint32_t{half_sum<base::Half>(static_cast<uint16_t>(old.bits), static_cast<uint16_t>(b.bits))} |
-            uint32_t{half_sum<base::Half>(static_cast<uint16_t>(old.bits >> 16),
-                                          static_cast<uint16_t>(b.bits >> 16))}
-                << 16};
+    return {halves<kind, base::Half>(old.bits, b.bits)};
   } else if constexpr (std::is_same_v<T, BrainPair>) {
-    return {uint32_t{half_sum<base::Brain>(static_cast<uint16_t>(old.bits), static_cast<uint16_t>(b.bits))} |
-            uint32_t{half_sum<base::Brain>(static_cast<uint16_t>(old.bits >> 16),
-                                           static_cast<uint16_t>(b.bits >> 16))}
-                << 16};
+    return {halves<kind, base::Brain>(old.bits, b.bits)};
   } else {
     switch (kind) {
       case AtomicKind::add:
@@ -139,7 +143,7 @@ const Op* run(Warp& warp, const Op* op) {
     uint64_t address = (wide ? row<uint64_t>(warp, op->r[4])[i] : row<uint32_t>(warp, op->r[4])[i]) +
                        static_cast<uint64_t>(op->imm);
     if (where == Where::shared) address |= kSharedWindow;
-    if ((address & (sizeof(Bits) - 1)) != 0)
+    if ((address & ((sizeof(Bits) - 1) | op->small[3])) != 0)
       return fault(warp, op, Fault::Kind::misaligned_address, i, address);
     Bits old = 0;
     if (where != Where::global && (address & kWindowMask) == kSharedWindow) {
@@ -192,6 +196,21 @@ Handler of_bits(Type type, Where where, bool wide) {
   }
 }
 template <AtomicKind kind>
+Handler of_halves(Type type, Where where, bool wide) {
+  switch (type) {
+    case Type::f16:
+      return of_space<kind, HalfOne>(where, wide);
+    case Type::bf16:
+      return of_space<kind, BrainOne>(where, wide);
+    case Type::f16x2:
+      return of_space<kind, HalfPair>(where, wide);
+    case Type::bf16x2:
+      return of_space<kind, BrainPair>(where, wide);
+    default:
+      return nullptr;
+  }
+}
+template <AtomicKind kind>
 Handler of_order(Type type, Where where, bool wide) {
   switch (type) {
     case Type::u32:
@@ -203,7 +222,7 @@ Handler of_order(Type type, Where where, bool wide) {
     case Type::s64:
       return of_space<kind, int64_t>(where, wide);
     default:
-      return nullptr;
+      return of_halves<kind>(type, where, wide);
   }
 }
 
@@ -228,16 +247,8 @@ Handler atomic_handler(AtomicKind kind, Type type, Where where, bool wide) {
           return of_space<AtomicKind::add, float>(where, wide);
         case Type::f64:
           return of_space<AtomicKind::add, double>(where, wide);
-        case Type::f16:
-          return of_space<AtomicKind::add, HalfOne>(where, wide);
-        case Type::bf16:
-          return of_space<AtomicKind::add, BrainOne>(where, wide);
-        case Type::f16x2:
-          return of_space<AtomicKind::add, HalfPair>(where, wide);
-        case Type::bf16x2:
-          return of_space<AtomicKind::add, BrainPair>(where, wide);
         default:
-          return nullptr;
+          return of_halves<AtomicKind::add>(type, where, wide);
       }
     case AtomicKind::min:
       return of_order<AtomicKind::min>(type, where, wide);

@@ -142,25 +142,55 @@ void Decoder::atom(Ins& ins, bool wants_result) {
       found = true;
     }
   }
+  const std::string_view vector = op.take_any({"v2", "v4", "v8"});
+  const unsigned parts = vector.empty() ? 1 : static_cast<unsigned>(vector[1] - '0');
   const Type type = op.take_type();
   if (!found || bytes_of(type) < 2 || bytes_of(type) > 8) return void(unsupported(""));
+  const bool is_half = is_float(type) && type != Type::f32 && type != Type::f64;
+  const bool orders = kind == AtomicKind::min || kind == AtomicKind::max;
+  if (parts > 1 && (where == Where::shared || bytes_of(type) * parts > 16 || kind > AtomicKind::max ||
+                    !(is_half || (type == Type::f32 && !orders))))
+    return void(unsupported(""));
+  if (parts == 1 && orders && is_half) return void(unsupported(""));
   const size_t sources = kind == AtomicKind::cas ? 2 : 1, first = wants_result ? 1 : 0;
   if (!arity(ins, first + 1 + sources, first + 1 + sources + (hint ? 1 : 0))) return;
   Place at = 0;
   int64_t offset = 0;
   bool wide = true;
   if (!address(ins[first], &at, &offset, &wide)) return;
-  const Place b = source(ins[first + 1], type);
-  const Place c = sources == 2 ? source(ins[first + 2], type) : b;
   const bool result = wants_result && ins[0].kind != Operand::Kind::sink;
-  const Place d = result ? dest(ins[0], type) : 0;
-  if (!ok()) return;
-  Draft& draft = alu(ins, atomic_handler(kind, type, where, wide));
-  if (result) def(draft, 0, d);
-  use(draft, 1, b);
-  use(draft, 2, c);
-  use(draft, 4, at);
-  draft.op.imm = offset;
+  const auto element = [&](const Operand& operand, unsigned k) -> const Operand& {
+    return parts > 1 ? body_.operands[operand.first + k] : operand;
+  };
+  for (const Operand* operand : {&ins[first + 1], result ? &ins[0] : &ins[first + 1]}) {
+    if ((operand->kind == Operand::Kind::list) != (parts > 1) || (parts > 1 && operand->count != parts))
+      return void(invalid("a vector of another length than its modifier"));
+  }
+  // A vector is atomic by its elements. Results go to their registers at the end: these may be sources, too.
+  Place from[8] = {}, to[8] = {};
+  for (unsigned k = 0; k < parts; ++k) {
+    const Place b = source(element(ins[first + 1], k), type);
+    const Place c = sources == 2 ? source(ins[first + 2], type) : b;
+    if (result) to[k] = dest(element(ins[0], k), type);
+    if (!ok()) return;
+    if (result) from[k] = parts > 1 ? place(row_bytes(type)) : to[k];
+    Draft& draft = alu(ins, atomic_handler(kind, type, where, wide));
+    if (result) def(draft, 0, from[k]);
+    use(draft, 1, b);
+    use(draft, 2, c);
+    use(draft, 4, at);
+    draft.op.imm = offset + static_cast<int64_t>(k) * bytes_of(type);
+    draft.op.small[3] = static_cast<uint8_t>(k == 0 ? bytes_of(type) * parts - 1 : 0);
+  }
+  if (!result || parts == 1) return;
+  Key key;
+  key.kind = Kind::mov;
+  key.type = bytes_of(type) == 2 ? Type::b16 : Type::b32;
+  for (unsigned k = 0; k < parts; ++k) {
+    Draft& draft = alu(ins, isa().integer(key));
+    def(draft, 0, to[k]);
+    use(draft, 1, from[k]);
+  }
 }
 
 // Done at once: whoever waits for it finds it done.

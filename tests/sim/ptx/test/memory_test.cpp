@@ -277,6 +277,44 @@ TEST(Atomic, EachGivesWhatWasThere) {
   EXPECT_EQ(run("atom.add.u32 _, [%rd1], 5;", 7), (Pair{12, 0}));
 }
 
+TEST(Atomic, VectorsAreDoneElementByElement) {
+  std::vector<uint64_t> data(4);
+  const auto words = [&](const std::string& body, std::vector<uint64_t> before) {
+    data = std::move(before);
+    Grid grid(kernel(".reg .f32 %f<9>; .reg .b16 %h<9>; " + body));
+    const Fault fault = grid.array(data).run("k", 1, 1);
+    EXPECT_EQ(fault.kind, Fault::Kind::none) << fault.text;
+    return data;
+  };
+  const uint64_t one_two = bits(2.0F) << 32 | bits(1.0F);
+  // The results land in the registers that the values came from.
+  EXPECT_EQ(words("mov.f32 %f1, 0f3F800000; mov.f32 %f2, 0f40000000; atom.global.add.v2.f32 {%f2, %f1}, "
+                  "[%rd1], {%f1, "
+                  "%f2}; st.global.v2.f32 [%rd1+8], {%f2, %f1};",
+                  {one_two, 0, 0, 0}),
+            (std::vector<uint64_t>{bits(4.0F) << 32 | bits(2.0F), one_two, 0, 0}));
+  EXPECT_EQ(words("mov.f32 %f1, 0f3F800000; red.global.add.v4.f32 [%rd1], {%f1, %f1, %f1, %f1};",
+                  {one_two, 0, 0, 0}),
+            (std::vector<uint64_t>{bits(3.0F) << 32 | bits(2.0F), bits(1.0F) << 32 | bits(1.0F), 0, 0}));
+  EXPECT_EQ(words("mov.b32 %r1, 0x3c004000; mov.b32 %r2, 0x40003c00; red.global.add.noftz.v2.f16x2 [%rd1], "
+                  "{%r1, %r2};",
+                  {0x3c003c003c003c00, 0, 0, 0}),
+            (std::vector<uint64_t>{0x42004000'40004200, 0, 0, 0}));
+  EXPECT_EQ(
+      words(
+          "mov.b16 %h1, 0x4000; mov.b16 %h2, 0xc000; atom.global.max.noftz.v2.bf16 {%h3, %h4}, [%rd1], {%h1, "
+          "%h2}; st.global.v2.b16 [%rd1+8], {%h3, %h4};",
+          {0x3f803f80, 0, 0, 0}),
+      (std::vector<uint64_t>{0x3f804000, 0x3f803f80, 0, 0}));
+  EXPECT_EQ(words("mov.b16 %h1, 0x4000; red.global.min.noftz.v8.f16 [%rd1], {%h1, %h1, %h1, %h1, %h1, %h1, "
+                  "%h1, %h1};",
+                  {0x7fff3c00'c2004400, 0x3c003c003c003c00, 0, 0}),
+            (std::vector<uint64_t>{0x40003c00'c2004000, 0x3c003c003c003c00, 0, 0}));
+
+  Grid grid(kernel(".reg .f32 %f<9>; mov.f32 %f1, 0f3F800000; red.global.add.v2.f32 [%rd1+4], {%f1, %f1};"));
+  EXPECT_EQ(grid.array(data).run("k", 1, 1).kind, Fault::Kind::misaligned_address);
+}
+
 TEST(Atomic, ManyBlocksAddUpAndSharedOnesToo) {
   std::vector<uint64_t> data(2);
   Grid grid(

@@ -106,7 +106,7 @@ TEST(Parse, NoModifierIsOverlooked) {
        {"add.rn.s32 %r1, %r1, %r2;", "mul.s32 %r1, %r1, %r2;", "ld.global.strange.u32 %r1, [%rd1];",
         "setp.lt.weird.u32 %p1, %r1, %r2;", "bar.sync.foo 0;", "cvt.rna.tf32.f32 %r1, %r2;",
         "fma.rn.ftz.f64 %rd1, %rd1, %rd1, %rd1;", "min.approx.f32 %r1, %r1, %r2;", "shl.s32.x %r1, %r1, %r2;",
-        "atom.global.add.v2.f32 {%r1,%r2}, [%rd1], {%r1,%r2};",
+        "atom.global.min.v2.f32 {%r1,%r2}, [%rd1], {%r1,%r2};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%rd1,%rd2}, {%rd1}, {%rd2}, {%rd1,%rd2};",
         "tex.1d.v4.f32.f32 {%r1,%r2,%r1,%r2}, [%rd1, {%r1}];", "add.u64 %rd1, %r1, %rd1;",
         "mov.u32 %r1, %nosuch;", "call.foo f;", "vote.all.pred %p1, %p1;",
