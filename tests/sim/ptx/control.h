@@ -35,10 +35,14 @@ const Op* op_warp_sync(Warp& warp, const Op* op);   // r5
 const Op* op_activemask(Warp& warp, const Op* op);  // r0
 const Op* op_elect(Warp& warp, const Op* op);       // r0, r1: p, r5
 
+// video.cpp. r0: d, r1: a, r2: b, r3: c; imm: in Code::videos
+const Op* op_video(Warp& warp, const Op* op);
+
 // atomic.cpp
 const Op* op_fence(Warp& warp, const Op* op);
 enum class AtomicKind : uint8_t { add, min, max, inc, dec, exch, cas, and_, or_, xor_ };
-// r0: d (or 0: none), r1: b, r2: c of cas, r4: address. small[1]: 1 acquire, 2 release.
+// r0: d (or 0: none), r1: b, r2: c of cas, r4: address. small[3]: what the alignment of a vector adds to the
+// mask.
 Handler atomic_handler(AtomicKind kind, Type type, Where where, bool wide_address);
 
 // special.cpp

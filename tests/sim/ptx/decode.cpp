@@ -444,6 +444,7 @@ void Decoder::instruction(const Statement& statement) {
   if (in_alu(ins)) return;
   if (!ok() || in_memory(ins)) return;
   if (!ok() || in_control(ins)) return;
+  if (!ok() || in_video(ins)) return;
   if (ok()) unsupported("");
 }
 

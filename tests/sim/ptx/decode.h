@@ -68,11 +68,30 @@ struct BranchTable {
   std::vector<int32_t> jumps;  // in Ops from the brx.idx
 };
 
+enum class Compare : uint8_t { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
+
+// What a video instruction does, by the words of the manual: d = merge or secondary operation (what(a, b),
+// c).
+struct Video {
+  enum class What : uint8_t { add, sub, average, difference, min, max, shl, shr, set };
+  enum class Second : uint8_t { none, add, min, max, merge };
+  What what{};
+  Second second{};
+  Compare compare{};
+  bool is_simd = false;  // works on all parts of its words at once
+  bool a_signed = false, b_signed = false, d_signed = false, saturates = false, wraps = false;
+  uint8_t a_bits = 32, b_bits = 32, d_bits = 32;  // of a part
+  uint8_t d_part = 0;                             // into which the result is merged
+  uint8_t mask = 0;                               // of SIMD: parts that are computed; the others are c's
+  uint8_t a_part[4] = {}, b_part[4] = {};         // which are taken; of SIMD counted through a and b
+};
+
 struct Code {
   std::vector<Op> ops;
   std::vector<Constant> constants;
   std::vector<CallSite> calls;
   std::vector<BranchTable> tables;
+  std::vector<Video> videos;
   // Where an Op came from, for what is told of faults: Op::source counts in `sources`.
   struct Source {
     uint32_t line = 0, opcode = 0;  // opcode: in `opcodes`

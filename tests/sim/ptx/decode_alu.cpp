@@ -535,6 +535,8 @@ bool Decoder::in_alu(Ins& ins) {
                                                        {"bfe", {Way::other, Kind::bfe}},
                                                        {"bfi", {Way::other, Kind::bfi}},
                                                        {"bmsk", {Way::other, Kind::bmsk}},
+                                                       {"szext", {Way::other, Kind::szext}},
+                                                       {"fns", {Way::other, Kind::fns}},
                                                        {"lop3", {Way::other, Kind::lop3}},
                                                        {"prmt", {Way::other, Kind::prmt}},
                                                        {"dp4a", {Way::other, Kind::dp4a}},
@@ -640,7 +642,12 @@ bool Decoder::in_alu(Ins& ins) {
       key.type = ins.op.take_type();
       plain(ins, isa().integer(key), key.type, {key.type, key.type, Type::u32, Type::u32});
       break;
+    case Kind::fns:
+      key.type = ins.op.take_type();
+      plain(ins, isa().integer(key), Type::b32, {Type::b32, Type::b32, Type::s32});
+      break;
     case Kind::bmsk:
+    case Kind::szext:
       key.sat = ins.op.take("clamp");
       if (!key.sat && !ins.op.take("wrap")) unsupported("");
       key.type = ins.op.take_type();

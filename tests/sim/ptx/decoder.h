@@ -144,6 +144,7 @@ class Decoder {
   bool in_alu(Ins& ins);
   bool in_memory(Ins& ins);
   bool in_control(Ins& ins);
+  bool in_video(Ins& ins);
 
   // d and its sources, of these types, in the order of the text. Nothing is emitted when something is wrong.
   Draft* plain(Ins& ins, Handler handler, Type d, std::initializer_list<Type> sources);
@@ -164,6 +165,9 @@ class Decoder {
   void unpack(Ins& ins, Type type);
   void cvta(Ins& ins);
   void isspacep(Ins& ins);
+  bool selected(const Operand& operand, Operand* word, std::string_view* selector);
+  void video(Ins& ins, Video video);
+  void simd_video(Ins& ins, Video video, unsigned parts);
   void load_store(Ins& ins, bool store);
   void atom(Ins& ins, bool wants_result);
   void cp_async(Ins& ins);

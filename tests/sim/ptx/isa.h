@@ -43,6 +43,8 @@ enum class Kind : uint8_t {
   bfe,
   bfi,
   bmsk,
+  szext,
+  fns,
   lop3,
   prmt,
   dp4a,
@@ -91,7 +93,6 @@ enum class Round : uint8_t {
   integer_down,
   integer_up
 };
-enum class Compare : uint8_t { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
 enum class Combine : uint8_t { none, and_, or_, xor_ };
 enum class Where : uint8_t { generic, global, shared, local, kernel_param, frame_param };
 

@@ -308,6 +308,15 @@ struct Bmsk {
     return static_cast<uint32_t>(((uint64_t{1} << width) - 1) << pos);
   }
 };
+template <class T, bool wrap>
+struct Szext {
+  static uint32_t of(uint32_t a, uint32_t b) {
+    if (!wrap && b >= 32) return a;
+    const uint32_t width = b & 31, above = ~uint32_t{0} << width;
+    const bool sign = std::is_signed_v<T> && width != 0 && (a >> ((width - 1) & 31) & 1) != 0;
+    return sign ? a | above : a & ~above;
+  }
+};
 template <bool wrap>
 struct BmskOf {
   static uint32_t of(uint32_t a, uint32_t b) { return Bmsk::make<wrap>(a, b); }
@@ -343,6 +352,22 @@ const Op* lop3(Warp& warp, const Op* op) {
   }
   blend(row<uint32_t>(warp, op->r[0]), t, exec_mask(warp, op));
   return op + 1;
+}
+
+// The |offset|-th set bit from `base` on, upwards or downwards.
+const Op* fns(Warp& warp, const Op* op) {
+  const uint32_t* mask = row<uint32_t>(warp, op->r[1]);
+  const uint32_t* base = row<uint32_t>(warp, op->r[2]);
+  const auto* offset = row<int32_t>(warp, op->r[3]);
+  return by_lane<uint32_t>(warp, op, [&](unsigned i) {
+    const int64_t by = offset[i];
+    int64_t left = by == 0 ? 0 : (by > 0 ? by : -by) - 1;
+    for (int64_t at = base[i]; at >= 0 && at < 32; at += by < 0 ? -1 : 1) {
+      if ((mask[i] >> at & 1) != 0 && left-- == 0) return static_cast<uint32_t>(at);
+      if (by == 0) break;
+    }
+    return ~uint32_t{0};
+  });
 }
 
 // small[0]: 0 the default mode, else f4e, b4e, rc8, ecl, ecr, rc16 in this order.
@@ -465,7 +490,9 @@ const Op* logic_pred(Warp& warp, const Op* op) {
   return op + 1;
 }
 
-// Carry chains: the flag is a word of the frame. small[0]: the flag is written.
+// Carry chains: the flag is a word of the frame. small[0]: the flag is written. A subtraction is an addition
+// of the complement and leaves that one's carry, so 1 where nothing was borrowed: chains that go on with
+// addc, as the 128-bit division that nvcc emits, tell.
 template <class T, bool subtract, bool carry_in>
 const Op* carry(Warp& warp, const Op* op) {
   const uint32_t lanes = exec_mask(warp, op);
@@ -479,9 +506,9 @@ const Op* carry(Warp& warp, const Op* op) {
     const T in = carry_in ? static_cast<T>(flags >> i & 1) : T{0};
     bool over = false;
     T result = 0;
-    if (subtract) {  // the flag is a borrow
+    if (subtract) {
       const bool one = __builtin_sub_overflow(a[i], b[i], &result);
-      over = __builtin_sub_overflow(result, in, &result) || one;
+      over = !(__builtin_sub_overflow(result, static_cast<T>(carry_in ? 1 - in : 0), &result) || one);
     } else {
       const bool one = __builtin_add_overflow(a[i], b[i], &result);
       over = __builtin_add_overflow(result, in, &result) || one;
@@ -832,6 +859,15 @@ Handler integer_handler(const Key& key) {
       return lop3;
     case Kind::prmt:
       return prmt;
+    case Kind::szext:
+      if (t == Type::s32)
+        return key.sat ? binary<Szext<int32_t, false>, uint32_t, uint32_t, uint32_t>
+                       : binary<Szext<int32_t, true>, uint32_t, uint32_t, uint32_t>;
+      if (t != Type::u32) return nullptr;
+      return key.sat ? binary<Szext<uint32_t, false>, uint32_t, uint32_t, uint32_t>
+                     : binary<Szext<uint32_t, true>, uint32_t, uint32_t, uint32_t>;
+    case Kind::fns:
+      return t == Type::b32 ? fns : nullptr;
     case Kind::dp4a:
       return dp4a;
     case Kind::dp2a:

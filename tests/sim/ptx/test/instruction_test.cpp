@@ -45,6 +45,14 @@ TEST(Integer, CarriesGoFromWordToWord) {
          {{{0xffffffff, 1, 0xffffffff, 0}, 1}, {{1, 1, 0xffffffff, 0}, 0}});
 }
 
+TEST(Integer, ASubtractionLeavesTheCarryOfItsComplement) {
+  // What nvcc's 128-bit division relies on: 1 where nothing was borrowed, read by addc.
+  expect("sub.cc.u32 %r5, %r1, %r2; addc.u32 %r0, 0, 0;", {{{5, 3}, 1}, {{3, 3}, 1}, {{3, 5}, 0}});
+  expect("sub.cc.u32 %r5, %r1, %r2; subc.cc.u32 %r6, %r3, %r4; subc.u32 %r0, 0, 0;",
+         {{{0, 1, 0, 0}, 0xffffffff}, {{0, 1, 1, 0}, 0}, {{9, 1, 5, 5}, 0}, {{0, 0, 0, 1}, 0xffffffff}});
+  expect("add.cc.u32 %r5, %r1, %r2; subc.u32 %r0, 10, 3;", {{{0xffffffff, 1}, 7}, {{1, 1}, 6}});
+}
+
 TEST(Integer, ProductsHaveLowHighAndWideParts) {
   expect("mul.lo.s32 %r0, %r1, %r2;", {{{0x10000, 0x10000}, 0}, {{s32(-3), 5}, s32(-15)}});
   expect("mul.hi.s32 %r0, %r1, %r2;", {{{s32(-1), 2}, s32(-1)}, {{0x40000000, 8}, 2}});
@@ -111,6 +119,93 @@ TEST(Integer, ShiftsBeyondTheWidthClamp) {
   expect("shr.u64 %rd0, %rd1, %r2;", {{{1ULL << 63, 63}, 1}, {{1ULL << 63, 64}, 0}});
   expect("shl.b16 %h0, %h1, %r2;", {{{1, 15}, 0x8000}, {{1, 16}, 0}});
   expect("shr.s16 %h0, %h1, %r2;", {{{0x8000, 20}, 0xffff}});
+}
+
+TEST(Integer, FieldsExtendBySignOrZero) {
+  expect("szext.clamp.s32 %r0, %r1, %r2;", {{{0xf8, 4}, 0xfffffff8},
+                                            {{0xf7, 4}, 7},
+                                            {{0xff, 0}, 0},
+                                            {{0x80000001, 32}, 0x80000001},
+                                            {{5, 99}, 5}});
+  expect("szext.wrap.s32 %r0, %r1, %r2;", {{{0xf8, 36}, 0xfffffff8}, {{0xff, 32}, 0}});
+  expect("szext.clamp.u32 %r0, %r1, %r2;",
+         {{{0xf8, 4}, 8}, {{0xffffffff, 31}, 0x7fffffff}, {{0xffffffff, 40}, ~0U}});
+  expect("szext.wrap.u32 %r0, %r1, %r2;", {{{0xffffffff, 33}, 1}});
+}
+
+TEST(Integer, TheNthSetBitIsFound) {
+  expect("fns.b32 %r0, %r1, %r2, %r3;", {{{0xb2, 0, 1}, 1},
+                                         {{0xb2, 0, 3}, 5},
+                                         {{0xb2, 2, 1}, 4},
+                                         {{0xb2, 7, s32(-2)}, 5},
+                                         {{0xb2, 4, 0}, 4},
+                                         {{0xb2, 3, 0}, 0xffffffff},
+                                         {{0xb2, 0, 5}, 0xffffffff}});
+}
+
+TEST(Video, HalvesAddSubtractAverageAndDiffer) {
+  expect("vadd2.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0x0001ffff, 0x00020001, 0}, 0x00030000}});
+  expect("vadd2.u32.u32.u32.sat %r0, %r1, %r2, %r3;", {{{0x0001ffff, 0x00020001, 0}, 0x0003ffff}});
+  expect("vadd2.s32.s32.s32.sat %r0, %r1, %r2, %r3;", {{{0x7fff8000, 0x0001ffff, 0}, 0x7fff8000}});
+  expect("vsub2.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0x00050001, 0x00030002, 0}, 0x0002ffff}});
+  expect("vsub2.u32.u32.u32.sat %r0, %r1, %r2, %r3;", {{{0x00050001, 0x00030002, 0}, 0x00020000}});
+  expect("vavrg2.s32.s32.s32 %r0, %r1, %r2, %r3;", {{{0x0001fffe, 0x0002ffff, 0}, 0x0002fffe}});
+  expect("vavrg2.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0xffff0001, 0xffff0000, 0}, 0xffff0001}});
+  expect("vabsdiff2.u32.s32.s32 %r0, %r1, %r2, %r3;", {{{0x80000003, 0x7fff0005, 0}, 0xffff0002}});
+  expect("vmin2.s32.s32.s32 %r0, %r1, %r2, %r3;", {{{0xffff0003, 0x00010002, 0}, 0xffff0002}});
+  expect("vmax2.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0xffff0003, 0x00010002, 0}, 0xffff0003}});
+  expect("vmax2.s32.u32.s32 %r0, %r1, %r2, %r3;", {{{0x0001ffff, 0xffff8000, 0}, 0x0001ffff}});
+}
+
+TEST(Video, QuartersDoLikewise) {
+  expect("vadd4.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0x01ff7f80, 0x02018001, 0}, 0x0300ff81}});
+  expect("vadd4.s32.s32.s32.sat %r0, %r1, %r2, %r3;", {{{0x7f80ff01, 0x01ff0102, 0}, 0x7f800003}});
+  expect("vsub4.u32.u32.u32.sat %r0, %r1, %r2, %r3;", {{{0x05010203, 0x01020304, 0}, 0x04000000}});
+  expect("vavrg4.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0xff010203, 0xff020306, 0}, 0xff020305}});
+  expect("vabsdiff4.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0x00ff1020, 0xff002010, 0}, 0xffff1010}});
+  expect("vabsdiff4.s32.s32.s32.sat %r0, %r1, %r2, %r3;", {{{0x807f00ff, 0x7f80fe00, 0}, 0x7f7f0201}});
+  expect("vmin4.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0x80010203, 0x7f020104, 0}, 0x7f010103}});
+  expect("vmax4.s32.s32.s32 %r0, %r1, %r2, %r3;", {{{0x80010203, 0x7f02ff04, 0}, 0x7f020204}});
+}
+
+TEST(Video, SimdResultsAreAddedUpOrMergedThroughAMask) {
+  expect("vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;",
+         {{{0x00ff1020, 0xff002010, 1000}, 1542}, {{0x01020304, 0x01020304, 7}, 7}});
+  expect("vabsdiff2.u32.u32.u32.add %r0, %r1, %r2, %r3;", {{{0xffff0000, 0x0000ffff, 5}, 0x20003}});
+  expect("vsub2.s32.s32.s32.add %r0, %r1, %r2, %r3;", {{{0x00010002, 0x00050003, 100}, 95}});
+  expect("vadd4.u32.u32.u32.add %r0.b20, %r1, %r2, %r3;", {{{0x01020304, 0x10203040, 1}, 0x22 + 0x44 + 1}});
+  expect("vadd4.u32.u32.u32 %r0.b31, %r1, %r2, %r3;", {{{0x01020304, 0x10203040, 0xaabbccdd}, 0x11bb33dd}});
+  expect("vadd2.u32.u32.u32 %r0.h1, %r1, %r2, %r3;", {{{0x00010002, 0x00100020, 0xaabbccdd}, 0x0011ccdd}});
+}
+
+TEST(Video, SelectorsChooseFromBothWords) {
+  expect("vadd2.u32.u32.u32 %r0, %r1.h01, %r2.h32, 0;", {{{0x00010002, 0x00100020}, 0x00120021}});
+  expect("vadd2.u32.u32.u32 %r0, %r1.h20, %r2.h13, 0;", {{{0x00010002, 0x00100020}, 0x00210012}});
+  expect("vsub4.u32.u32.u32 %r0, %r1.b7531, %r2.b6420, 0;", {{{0x04010503, 0x09020807}, 0x07010302}});
+}
+
+TEST(Video, ComparisonsGiveOneOrNothing) {
+  expect("vset4.u32.u32.lt %r0, %r1, %r2, %r3;", {{{0x01020304, 0x02020205, 0}, 0x01000001}});
+  expect("vset2.s32.s32.ge %r0, %r1, %r2, %r3;", {{{0xffff0001, 0x00000001, 0}, 0x00000001}});
+  expect("vset4.u32.u32.ne.add %r0, %r1, %r2, %r3;", {{{0x01020304, 0x02020205, 10}, 13}});
+  expect("vset2.u32.u32.eq %r0.h0, %r1, %r2, %r3;", {{{0x00010002, 0x00050002, 0xabcd0000}, 0xabcd0001}});
+}
+
+TEST(Video, ScalarOnesTakePartsAndHaveASecondOperation) {
+  expect("vadd.s32.s32.s32 %r0, %r1.b0, %r2.h1;", {{{0x80, 0xfffe0000}, s32(-130)}});
+  expect("vadd.u32.u32.u32.sat %r0, %r1, %r2;", {{{0xffffffff, 2}, 0xffffffff}});
+  expect("vsub.s32.u32.u32 %r0, %r1, %r2;", {{{1, 3}, s32(-2)}});
+  expect("vsub.u32.u32.u32.sat %r0, %r1, %r2;", {{{1, 3}, 0}});
+  expect("vabsdiff.u32.s32.s32.add %r0, %r1, %r2, %r3;", {{{s32(-3), 4, 10}, 17}});
+  expect("vmin.s32.s32.s32.max %r0, %r1, %r2, %r3;", {{{s32(-3), 4, s32(-1)}, s32(-1)}});
+  expect("vmax.u32.u32.u32.min %r0, %r1, %r2, %r3;", {{{3, 4, 0xffffffff}, 4}});
+  expect("vadd.s32.s32.s32.sat %r0.b2, %r1, %r2, %r3;", {{{100, 100, 0x11223344}, 0x117f3344}});
+  expect("vadd.u32.u32.u32 %r0.h1, %r1, %r2, %r3;", {{{0xffff, 2, 0x11223344}, 0x00013344}});
+  expect("vshl.u32.u32.u32.clamp %r0, %r1, %r2;", {{{1, 31}, kMinus}, {{1, 32}, 0}, {{1, 100}, 0}});
+  expect("vshl.u32.u32.u32.sat.wrap %r0, %r1, %r2;", {{{3, 31}, 0xffffffff}, {{3, 33}, 6}});
+  expect("vshr.s32.s32.u32.clamp %r0, %r1, %r2;", {{{kMinus, 40}, 0xffffffff}, {{s32(-8), 1}, s32(-4)}});
+  expect("vset.u32.s32.lt %r0, %r1, %r2;", {{{5, s32(-1)}, 0}, {{5, 6}, 1}});
+  expect("vset.s32.s32.gt.add %r0, %r1.b1, %r2.b0, %r3;", {{{0x0100, 0xff, 41}, 42}});
 }
 
 TEST(Integer, FunnelShiftsTakeTwoWords) {
