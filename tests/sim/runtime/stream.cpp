@@ -37,6 +37,19 @@ cudaError_t add_callback(decltype(&::cuStreamAddCallback) add, cudaStream_t stre
   return from_driver(added);
 }
 
+// "Not ready" is an answer and no error: the last error stays what it was (CUDA C++ programming guide, "Error
+// Checking").
+template <typename Body>
+cudaError_t query(Body body) {
+  bool ready = true;
+  const cudaError_t result = in_context([&](const Driver& driver) {
+    const CUresult told = body(driver);
+    ready = told != CUDA_ERROR_NOT_READY;
+    return ready ? told : CUDA_SUCCESS;
+  });
+  return ready ? result : cudaErrorNotReady;
+}
+
 // The two interfaces number the states alike.
 cudaError_t capture_info(decltype(&::cuStreamGetCaptureInfo_v3) ask, cudaStream_t stream,
                          cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
@@ -90,10 +103,10 @@ cudaError_t cudaStreamSynchronize_ptsz(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  return in_context([&](const Driver& d) { return d.cuStreamQuery(stream); });
+  return query([&](const Driver& d) { return d.cuStreamQuery(stream); });
 }
 cudaError_t cudaStreamQuery_ptsz(cudaStream_t stream) {
-  return in_context([&](const Driver& d) { return d.cuStreamQuery_ptsz(stream); });
+  return query([&](const Driver& d) { return d.cuStreamQuery_ptsz(stream); });
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int flags) {
@@ -214,7 +227,7 @@ cudaError_t cudaEventRecordWithFlags_ptsz(cudaEvent_t event, cudaStream_t stream
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return in_context([&](const Driver& d) { return d.cuEventQuery(event); });
+  return query([&](const Driver& d) { return d.cuEventQuery(event); });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

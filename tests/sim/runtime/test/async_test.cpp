@@ -148,6 +148,7 @@ TEST(Streams, AreAsynchronousAndQueried) {
   OK(cudaEventRecord(end, stream));
   EXPECT_EQ(cudaStreamQuery(stream), cudaErrorNotReady);
   EXPECT_EQ(cudaEventQuery(end), cudaErrorNotReady);
+  EXPECT_NE(cudaPeekAtLastError(), cudaErrorNotReady) << "no error, the programming guide says";
   float ms = -1;
   EXPECT_EQ(cudaEventElapsedTime(&ms, start, end), cudaErrorNotReady);
   EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady);
