@@ -38,6 +38,12 @@ void say_once(const std::string& text) {
   [[maybe_unused]] ssize_t n = write(STDERR_FILENO, line.data(), line.size());
 }
 
+std::string ptxas_says(const ptx::Error& error) {
+  if (error.line == 0) return "ptxas fatal   : " + error.text;
+  return "ptxas application ptx input, line " + std::to_string(error.line) + "; error   : " + error.text +
+         "\nptxas fatal   : Ptx assembly aborted due to errors";
+}
+
 namespace {
 
 // The PTX version that came with a driver: 13.0 knows 9.0, 12.x what its toolkit's release notes say.
@@ -55,7 +61,7 @@ bool version_known(int major, int minor, int driver_version) {
 }
 
 CUresult error_of(const ptx::Error& error, std::string& log) {
-  log = "ptxas fatal   : " + error.what();
+  log = ptxas_says(error);
   switch (error.kind) {
     case ptx::Error::Kind::unsupported:
       say_once("the simulator cannot read a kernel module: " + error.what() +

@@ -70,7 +70,7 @@ CUresult add(Link& link, Context& context, CUjitInputType type, const void* data
       if (!text) return CUDA_ERROR_INVALID_IMAGE;
       if (!target_fits(*text, capability(*context.device))) continue;
       if (const auto parsed = ptx::parse(*text); !parsed) {
-        complain(link, "ptxas fatal   : " + parsed.error().what());
+        complain(link, ptxas_says(parsed.error()));
         return CUDA_ERROR_INVALID_PTX;
       }
       break;

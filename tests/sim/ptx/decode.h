@@ -39,6 +39,8 @@ static_assert(sizeof(Op) == 64, "one cache line");
 constexpr uint32_t kTrue = 0, kFalse = 4, kCarry = 8, kPredicateSink = 12;
 constexpr uint32_t kFrameHead = 64;
 constexpr unsigned kLanes = 32;
+// Of a block's shared memory, behind the program's, in kernels that ask where it is: the system's, zeroed.
+constexpr uint32_t kReservedShared = 1024;
 
 struct Constant {
   enum class Kind : uint8_t { literal, global, shared, local, function };
@@ -112,6 +114,7 @@ struct Code {
   std::vector<uint32_t> shared_used;     // indices of globals, shared space, in order of first use
   std::vector<uint32_t> functions_used;  // called directly or named
   bool calls_indirectly = false;
+  bool asks_for_reserved = false;  // of shared memory
 };
 
 struct NameHash {
@@ -128,6 +131,9 @@ using Symbols = std::unordered_map<std::string, Symbol, NameHash, std::equal_to<
 // damage.
 tl::expected<std::shared_ptr<const Code>, Error> decode_body(Module& module, const Symbols& symbols,
                                                              Function& function, const Body& body);
+
+// Whether each word of an opcode is one of the PTX ISA's: empty, or what ptxas says of the first that is not.
+std::string unknown_word(std::string_view opcode);
 
 // Totals of each entry over what it can reach; the places of shared variables; which functions are
 // unsupported because of what they call. To be called once a module is complete.

@@ -3,6 +3,7 @@
 // the text (lexer.h), so that any bytes are safe to give.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "decode.h"
 #include "lexer.h"
@@ -815,6 +816,19 @@ class Parser {
         symbols_[std::string(name)] = to->second;
       } else {
         from->second = to->second;
+      }
+    }
+    // Later versions have words that this list lacks.
+    const bool knows_words =
+        module_->version_major < 9 || (module_->version_major == 9 && module_->version_minor == 0);
+    std::unordered_set<std::string_view> known;
+    for (const auto& [index, body] : bodies_) {
+      for (const Statement& statement : body.statements) {
+        if (!knows_words || statement.kind != Statement::Kind::instruction ||
+            !known.insert(statement.opcode).second)
+          continue;
+        if (std::string text = unknown_word(statement.opcode); !text.empty())
+          return in_.fail(std::move(text), statement.line);
       }
     }
     for (auto& [index, body] : bodies_) {
