@@ -56,6 +56,8 @@ struct Context {
   unsigned api_version = 3020;
   std::atomic<unsigned> attached{1};  // cuCtxAttach, cuCtxDetach
   std::atomic<size_t> limits[CU_LIMIT_MAX] = {};
+  // Kernels that use the heap, or printf, were launched: their limits stand from then on.
+  std::atomic<bool> heap_launched{false}, printf_launched{false};
   std::atomic<int> cache_config{CU_FUNC_CACHE_PREFER_NONE};
   std::atomic<int> shared_config{CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE};
   Block* blocks = nullptr;  // its device memory; under the device's lock

@@ -138,11 +138,6 @@ CUresult gather(const Request& request, const ptx::Function& code, std::vector<u
   return CUDA_SUCCESS;
 }
 
-bool uses_heap(const ptx::Module& module) {
-  const ptx::Function* made = module.function("malloc");
-  return made != nullptr && !made->is_entry;
-}
-
 CUresult run(Work& work) {
   // What the kernel may touch is what is there when it starts.
   work.memory = access_of(*work.context);
@@ -161,7 +156,6 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
   // A CUkernel runs where its stream is; a CUfunction is of one context, and its stream must be too.
   Context& context = *stream->context;
   auto work = std::make_shared<Work>();
-  bool heap = false;
   {
     std::lock_guard<std::mutex> held(code_table().lock);
     Function* function = nullptr;
@@ -188,10 +182,12 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
     work->launch.module = work->resident->code.get();
     work->launch.function = &code;
   }
-  heap = uses_heap(*work->resident->code);
   Output& output = output_of(context);
-  if (heap)
+  if (work->launch.function->uses_heap) {
     if (const CUresult opened = output.open_heap(); opened != CUDA_SUCCESS) return opened;
+    context.heap_launched = true;
+  }
+  if (work->launch.function->prints) context.printf_launched = true;
   output.flush();
   work->context = &context;
   ptx::Launch& grid = work->launch;

@@ -80,6 +80,7 @@ enum class Special : uint8_t {
   total_smem_size,
   aggr_smem_size,
   reserved_smem_offset,
+  reserved_smem_cap,
   current_graph_exec,
   cluster_id_x,
   cluster_id_y,

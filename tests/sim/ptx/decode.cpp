@@ -261,6 +261,7 @@ Place Decoder::any_source(const Operand& operand, Type type, uint8_t* bytes) {
       Special special{};
       uint32_t number = 0;
       if (special_named(operand.name, &special, &number)) {
+        note_special(special);
         const Place at = place(*bytes);
         Draft& draft = emit(op_special);
         def(draft, 0, at);

@@ -409,6 +409,7 @@ void Decoder::mov(Ins& ins) {
       special_named(ins[1].name, &special, &number)) {
     const Place d = dest(ins[0], key.type);
     if (!ok()) return;
+    note_special(special);
     Draft& draft = alu(ins, op_special);
     def(draft, 0, d);
     draft.op.small[0] = static_cast<uint8_t>(special);

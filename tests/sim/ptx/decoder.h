@@ -137,6 +137,10 @@ class Decoder {
   Draft& alu(const Ins& ins, Handler handler);  // emit, with guard; unsupported without a handler
   void join();
   void note_source(const Statement& statement);
+  void note_special(Special special) {
+    if (special == Special::reserved_smem_offset || special == Special::reserved_smem_cap)
+      code_->asks_for_reserved = true;
+  }
 
   // instructions: false, or a failure noted, ends the function
   void instruction(const Statement& statement);

@@ -63,7 +63,8 @@ struct LaunchState {
   const AccessMap* memory = nullptr;
   Region workspace;                      // of grid-wide barriers, ours; empty otherwise
   std::vector<uint32_t> shared_offsets;  // by global index
-  uint32_t shared_bytes = 0;             // static and dynamic
+  uint32_t user_shared_bytes = 0;        // static and dynamic
+  uint32_t shared_bytes = 0;             // these and, at the end, what is reserved
   uint32_t threads_per_block = 0, warps_per_block = 0;
   uint64_t blocks = 0;
   uint32_t resident_blocks = 0;  // that one worker may have live at once

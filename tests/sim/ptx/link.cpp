@@ -153,6 +153,7 @@ std::optional<Error> finish(Module& module) {
     function.shared_places.clear();
     function.registers = 0;
     function.const_bytes = 0;
+    function.prints = function.uses_heap = function.reserved_shared = false;
     std::vector<uint32_t> constants;
     uint64_t shared = 0;
     uint32_t dynamic_align = 16;
@@ -160,6 +161,7 @@ std::optional<Error> finish(Module& module) {
       const Code* code = module.functions[each].code.get();
       if (code == nullptr) continue;
       function.registers = std::max(function.registers, code->registers);
+      function.reserved_shared = function.reserved_shared || code->asks_for_reserved;
       for (const uint32_t index : code->shared_used) {
         const Global& variable = module.globals[index];
         const auto known = [index](const auto& place) { return place.first == index; };
@@ -189,7 +191,11 @@ std::optional<Error> finish(Module& module) {
         (function.static_shared_bytes + dynamic_align - 1) / dynamic_align * dynamic_align;
     for (const uint32_t each : reachable(module, f, named_by_data, true)) {
       const Function& callee = module.functions[each];
-      if (!function.unsupported.empty()) break;
+      if (callee.code == nullptr) {
+        function.prints = function.prints || callee.name == "vprintf";
+        function.uses_heap = function.uses_heap || callee.name == "malloc" || callee.name == "free";
+      }
+      if (!function.unsupported.empty()) continue;
       function.unsupported = callee.unsupported_here;
       if (callee.code == nullptr && callee.unsupported_here.empty() &&
           builtin_named(callee.name) == nullptr) {

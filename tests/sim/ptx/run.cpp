@@ -114,6 +114,8 @@ void start_block(Block& block, const LaunchState& state, uint64_t index) {
   block.warps_done = 0;
   block.active = true;
   for (Barrier& barrier : block.barriers) barrier = Barrier{};
+  if (state.shared_bytes != state.user_shared_bytes)
+    std::memset(block.shared.get() + state.shared_bytes - kReservedShared, 0, kReservedShared);
   for (uint32_t w = 0; w < state.warps_per_block; ++w) {
     Warp& warp = block.warps[w];
     const uint32_t lanes = std::min(kLanes, state.threads_per_block - w * kLanes);
@@ -408,7 +410,8 @@ Fault run(const Launch& launch) {
     refused.text = "more shared memory than any device has";
     return refused;
   }
-  state.shared_bytes = static_cast<uint32_t>(shared);
+  state.shared_bytes = state.user_shared_bytes = static_cast<uint32_t>(shared);
+  if (function.reserved_shared) state.shared_bytes = (state.shared_bytes + 127) / 128 * 128 + kReservedShared;
   // Dynamic shared memory begins behind the static one.
   state.shared_offsets.assign(launch.module->globals.size(), function.dynamic_shared_place);
   for (const auto& [global, offset] : function.shared_places) state.shared_offsets[global] = offset;

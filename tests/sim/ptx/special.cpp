@@ -4,6 +4,7 @@
 
 #include "control.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace gpufence::sim::ptx {
@@ -44,8 +45,6 @@ bool special_named(std::string_view name, Special* special, uint32_t* number) {
       {"%dynamic_smem_size", Special::dynamic_smem_size},
       {"%total_smem_size", Special::total_smem_size},
       {"%aggr_smem_size", Special::aggr_smem_size},
-      {"%reserved_smem_offset_begin", Special::reserved_smem_offset},
-      {"%reserved_smem_offset_end", Special::reserved_smem_offset},
       {"%current_graph_exec", Special::current_graph_exec},
       {"%clusterid.x", Special::cluster_id_x},
       {"%clusterid.y", Special::cluster_id_y},
@@ -67,6 +66,19 @@ bool special_named(std::string_view name, Special* special, uint32_t* number) {
   if (found != kNames.end()) {
     *special = found->second;
     return true;
+  }
+  // Of the region of kReservedShared bytes, the second half is what cooperative groups take for larger tiles.
+  static constexpr std::pair<std::string_view, uint32_t> kReserved[] = {
+      {"begin", 0}, {"0", 0}, {"1", kReservedShared / 2}, {"end", kReservedShared}};
+  constexpr std::string_view kReservedName = "%reserved_smem_offset_";
+  if (name.starts_with(kReservedName)) {
+    name.remove_prefix(kReservedName.size());
+    *special = name == "cap" ? Special::reserved_smem_cap : Special::reserved_smem_offset;
+    for (const auto& [tail, offset] : kReserved) {
+      if (name == tail) *number = offset;
+    }
+    return name == "cap" || std::any_of(std::begin(kReserved), std::end(kReserved),
+                                        [&](const auto& known) { return known.first == name; });
   }
   for (const auto& [prefix, kind, count] : {std::tuple{std::string_view("%envreg"), Special::envreg, 32U},
                                             std::tuple{std::string_view("%pm"), Special::pm, 8U}}) {
@@ -144,7 +156,11 @@ uint64_t uniform(const Warp& warp, Special special, uint32_t number) {
       return launch.dynamic_shared_bytes;
     case Special::total_smem_size:
     case Special::aggr_smem_size:
-      return warp.launch->shared_bytes;
+      return warp.launch->user_shared_bytes;
+    case Special::reserved_smem_offset:
+      return warp.launch->shared_bytes - kReservedShared + number;
+    case Special::reserved_smem_cap:
+      return kReservedShared;
     case Special::cluster_id_x:
       return ctaid[0] / cluster[0];
     case Special::cluster_id_y:

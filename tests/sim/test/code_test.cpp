@@ -211,8 +211,65 @@ TEST(Module, WritesItsMistakesWhereItIsAskedTo) {
               CUDA_ERROR_INVALID_PTX);
     EXPECT_NE(std::string(log).find("line 4"), std::string::npos) << log;
     EXPECT_EQ(reinterpret_cast<size_t>(values[1]), strlen(log));
+    values[1] = reinterpret_cast<void*>(sizeof log);
+    EXPECT_EQ(
+        cuModuleLoadDataEx(&module,
+                           ".version 8.0\n.target sm_75\n.address_size 64\n.visible .entry k() {\n.reg .f32 "
+                           "%f<3>;\nfmx.rn.f32 %f1, %f1, %f1, %f1;\nret;\n}\n",
+                           2, options, values),
+        CUDA_ERROR_INVALID_PTX);
+    EXPECT_STREQ(log,
+                 "ptxas application ptx input, line 6; error   : Not a name of any known instruction: 'fmx'\n"
+                 "ptxas fatal   : Ptx assembly aborted due to errors");
     CUjit_option unknown[] = {static_cast<CUjit_option>(1000)};
     EXPECT_EQ(cuModuleLoadDataEx(&module, kPtx, 1, unknown, values), CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+TEST(Limits, OfHeapAndPrintfStandOnceAKernelThatUsesThemRan) {
+  on_one_gpu([] {
+    const Gpu gpu = load(0, R"(
+.version 8.0
+.target sm_75
+.address_size 64
+.extern .func (.param .b32 r) vprintf(.param .b64 format, .param .b64 arguments);
+.extern .func (.param .b64 r) malloc(.param .b64 bytes);
+.visible .entry neither() { ret; }
+.visible .entry prints(.param .u64 format)
+{
+  .reg .b64 %rd<3>;
+  .param .b64 a; .param .b64 b; .param .b32 r;
+  ld.param.u64 %rd1, [format];
+  mov.u64 %rd2, 0;
+  st.param.b64 [a], %rd1; st.param.b64 [b], %rd2;
+  call.uni (r), vprintf, (a, b);
+  ret;
+}
+.visible .entry takes()
+{
+  .reg .b64 %rd<3>;
+  .param .b64 a; .param .b64 r;
+  mov.u64 %rd1, 16;
+  st.param.b64 [a], %rd1;
+  call.uni (r), malloc, (a);
+  ret;
+}
+)");
+    OK(launch(function(gpu.module, "neither"), 1, 1));
+    OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 1 << 20));
+    OK(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 16));
+    OK(launch(function(gpu.module, "takes"), 1, 1));
+    EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 2 << 20), CUDA_ERROR_INVALID_VALUE);
+    OK(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 17));
+    CUdeviceptr format = 0;
+    OK(cuMemAlloc(&format, 4));
+    OK(cuMemsetD8(format, 0, 4));
+    void* params[] = {&format};
+    OK(launch(function(gpu.module, "prints"), 1, 1, 0, params));
+    EXPECT_EQ(cuCtxSetLimit(CU_LIMIT_PRINTF_FIFO_SIZE, 1 << 16), CUDA_ERROR_INVALID_VALUE);
+    size_t bytes = 0;
+    OK(cuCtxGetLimit(&bytes, CU_LIMIT_PRINTF_FIFO_SIZE));
+    EXPECT_EQ(bytes, size_t{1} << 17);
   });
 }
 

@@ -57,6 +57,9 @@ struct Function {
   std::array<uint32_t, 3> required_threads{};  // .reqntid
   std::array<uint32_t, 3> required_cluster{};  // .reqnctapercluster
   uint32_t min_blocks_per_multiprocessor = 0;  // .minnctapersm
+  bool prints = false;                         // may call printf
+  bool uses_heap = false;                      // may call malloc or free
+  bool reserved_shared = false;                // has 1 KiB of shared memory that is the system's
 
   // Not empty: this function, or one that it calls, holds what the interpreter cannot do. A launch then
   // faults with Fault::Kind::unsupported and this text, before anything ran.

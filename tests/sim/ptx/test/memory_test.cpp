@@ -234,6 +234,23 @@ TEST(Memory, KernelParametersMayBeIndexed) {
   EXPECT_EQ(grid.run("k", 1, 7).kind, Fault::Kind::illegal_address) << "beyond the parameters";
 }
 
+TEST(Memory, ReservedSharedMemoryLiesBehindTheProgramsAndBeginsAsZeros) {
+  // Each block leaves something there; the next one finds zeros.
+  std::vector<uint64_t> data(8, 99);
+  Grid grid(kernel(
+      "mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u64 %rd2, [%r1]; st.shared.u64 [%r1], %rd1; "
+      "mov.u32 %r2, %ctaid.x; mul.wide.u32 %rd3, %r2, 8; add.u64 %rd3, %rd1, %rd3; st.global.u64 [%rd3], "
+      "%rd2; mov.u32 %r3, %reserved_smem_offset_begin; mov.u32 %r4, %reserved_smem_offset_end; sub.u32 %r4, "
+      "%r4, %r3; mov.u32 %r5, %total_smem_size; st.global.u32 [%rd1+48], %r4; st.global.u32 [%rd1+52], %r3; "
+      "st.global.u32 [%rd1+56], %r5; mov.u32 %r5, %reserved_smem_offset_cap; st.global.u32 [%rd1+60], %r5;"));
+  grid.launch.dynamic_shared_bytes = 200;
+  grid.array(data).ok("k", 6, 1);
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(data[i], 0U);
+  EXPECT_EQ(data[6] & 0xffffffff, 1024U);
+  EXPECT_GE(data[6] >> 32, data[7] & 0xffffffff) << "behind what the program has";
+  EXPECT_EQ(data[7] >> 32, 1024U);
+}
+
 TEST(Atomic, EachGivesWhatWasThere) {
   const auto run = [](const std::string& op, uint64_t before) {
     std::vector<uint64_t> data{before, 0};
