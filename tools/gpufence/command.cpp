@@ -37,33 +37,6 @@ std::size_t character_at(std::string_view text) {
   return overlong || surrogate || code > 0x10ffff || controls ? 0 : length;
 }
 
-std::string escaped(std::string_view text) {
-  std::string shown;
-  while (!text.empty()) {
-    const std::size_t length = character_at(text);
-    if (length > 0) {
-      shown += text.substr(0, length);
-      text.remove_prefix(length);
-      continue;
-    }
-    const char byte = text.front();
-    text.remove_prefix(1);
-    if (byte == '\n') {
-      shown += "\\n";
-    } else if (byte == '\t') {
-      shown += "\\t";
-    } else if (byte == '\r') {
-      shown += "\\r";
-    } else {
-      std::array<char, 5> hex{};
-      std::snprintf(hex.data(), hex.size(), "\\x%02x",
-                    static_cast<unsigned>(static_cast<unsigned char>(byte)));
-      shown += hex.data();
-    }
-  }
-  return shown;
-}
-
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
@@ -108,6 +81,33 @@ std::string cut_values(std::string_view text) {
 }
 
 }  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::size_t length = character_at(text);
+    if (length > 0) {
+      shown += text.substr(0, length);
+      text.remove_prefix(length);
+      continue;
+    }
+    const char byte = text.front();
+    text.remove_prefix(1);
+    if (byte == '\n') {
+      shown += "\\n";
+    } else if (byte == '\t') {
+      shown += "\\t";
+    } else if (byte == '\r') {
+      shown += "\\r";
+    } else {
+      std::array<char, 5> hex{};
+      std::snprintf(hex.data(), hex.size(), "\\x%02x",
+                    static_cast<unsigned>(static_cast<unsigned char>(byte)));
+      shown += hex.data();
+    }
+  }
+  return shown;
+}
 
 std::string line_of(const Error& error) {
   const Error shown{cut(escaped(error.what), kMostEchoed), cut_values(escaped(error.why)),

@@ -29,6 +29,10 @@ struct Refusal {
 [[nodiscard]] std::string line_of(const Error& error);
 void say(const Error& error);
 
+// Text of others (a file's, an environment's) for a terminal: control characters and what is no UTF-8
+// escaped.
+[[nodiscard]] std::string escaped(std::string_view text);
+
 // All of it to stdout. If that can't be (a full disk, a closed stdout), says so and answers `failed`;
 // else kDone.
 [[nodiscard]] int print(std::string_view text, int failed = kNothing);

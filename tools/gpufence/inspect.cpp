@@ -83,6 +83,8 @@ struct Inspection {
   bool library = false;
   std::vector<Part> parts;  // the program first; then those of its libraries that have to do with CUDA
   std::vector<Library> missing;
+  // CUDA's own libraries that a DT_RPATH leads to, of whichever file: LD_LIBRARY_PATH comes behind it.
+  std::vector<Library> fixed;
   Verdict fence, simulation;
 };
 
@@ -155,6 +157,10 @@ Verdict judge_simulation(const Inspection& inspection, const std::string& simula
               "compile it with -gencode arch=compute_" + sm + ",code=compute_" + sm};
     }
   }
+  for (const Library& library : inspection.fixed)
+    if (library.path != simulation + '/' + library.name)
+      return {false, "a DT_RPATH leads to " + library.path + ", before the simulated one",
+              "link it with -Wl,--enable-new-dtags, or remove the path with chrpath -d"};
   const bool known = std::any_of(inspection.parts.begin(), inspection.parts.end(),
                                  [](const Part& part) { return !part.ways.empty(); });
   return {true,
@@ -224,7 +230,10 @@ tl::expected<Inspection, Error> inspect_file(const std::string& path, const std:
         inspection.missing.push_back(library);
         continue;
       }
-      if (is_cuda_itself(library.name)) continue;
+      if (is_cuda_itself(library.name)) {
+        if (library.found_by == "DT_RPATH") inspection.fixed.push_back(library);
+        continue;
+      }
       Part part{library.name, library.path, library.found_by, library.elf, {}, {}, {}};
       read_file(part);
       look_for_ways(part, libraries);
@@ -295,7 +304,8 @@ std::string later_text(const std::string& image) {
 std::string text_of(const Inspection& inspection) {
   std::string text;
   const auto row = [&](std::string_view key, const std::string& value) {
-    text += std::string(key) + std::string(key.size() < 15 ? 15 - key.size() : 1, ' ') + value + '\n';
+    text +=
+        std::string(key) + std::string(key.size() < 15 ? 15 - key.size() : 1, ' ') + escaped(value) + '\n';
   };
   const Program& program = inspection.program;
   row("program", program.path);
@@ -397,7 +407,7 @@ int inspect_process(int pid, bool json) {
   }
   std::string text;
   const auto row = [&](std::string_view key, const std::string& value) {
-    text += std::string(key) + std::string(15 - key.size(), ' ') + value + '\n';
+    text += std::string(key) + std::string(15 - key.size(), ' ') + escaped(value) + '\n';
   };
   row("process", std::to_string(pid) + ' ' + process->program);
   for (const auto& [what, files] : libraries) {

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "policies/size.h"
+#include "tools/gpufence/command.h"
 #include "tools/gpufence/cuda_order.h"
 #include "tools/gpufence/host.h"
 #include "tools/gpufence/place.h"
@@ -222,7 +223,8 @@ Standing standing_of(const Process& process, const Environment& environment) {
 std::string text_of(const Standing& standing) {
   std::string text;
   const auto row = [&](std::string_view key, const std::string& value) {
-    text += std::string(key) + std::string(key.size() < 15 ? 15 - key.size() : 1, ' ') + value + '\n';
+    text +=
+        std::string(key) + std::string(key.size() < 15 ? 15 - key.size() : 1, ' ') + escaped(value) + '\n';
   };
   const bool holds = standing.fenced == Fenced::yes;
   row("fenced", (holds                                    ? "yes: "

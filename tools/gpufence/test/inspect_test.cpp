@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <random>
 
 #include <nlohmann/json.hpp>
 
@@ -66,6 +68,53 @@ TEST(Inspect, AnRpathThatLeadsToAnotherRuntime) {
                 "simulated      no: its DT_RPATH leads to NVIDIA's own libcudart.so.13 in " +
                 in_tree("genuine") +
                 "; link it with -Wl,--enable-new-dtags, or remove the path with chrpath -d\n");
+}
+
+TEST(Inspect, AnRpathOfTheProgramCountsForItsLibrariesToo) {
+  const std::string out = gpufence({"inspect", program("rpath_inherited")}).out;
+  EXPECT_NE(out.find("reaches CUDA   libusesruntime.so: shared runtime: libcudart.so.13 → " +
+                     in_tree("genuine/libcudart.so.13") + " by DT_RPATH\n"),
+            std::string::npos)
+      << out;
+  EXPECT_NE(
+      out.find("simulated      no: a DT_RPATH leads to " + in_tree("genuine/libcudart.so.13") +
+               ", before the simulated one; link it with -Wl,--enable-new-dtags, or remove the path with "
+               "chrpath -d\n"),
+      std::string::npos)
+      << out;
+}
+
+// A file may hold anything; a terminal must not.
+TEST(Inspect, WhatAFileSaysIsShownEscaped) {
+  const Scratch scratch;
+  std::string bytes = content_of(program("sanitized"));
+  const std::string name = "libasan.so.99";
+  const std::size_t at = bytes.find(name);
+  ASSERT_NE(at, std::string::npos);
+  bytes.replace(at, name.size(), "lib\x1b[1m.so.99");
+  const std::string path = scratch.file("coloured", bytes, 0755);
+  EXPECT_NE(gpufence({"inspect", path}).out.find("missing        lib\\x1b[1m.so.99, which coloured needs\n"),
+            std::string::npos);
+}
+
+TEST(Inspect, WithAnyBytesChangedItIsAnAnswer) {
+  const Scratch scratch;
+  const std::string whole = content_of(program("rpath"));
+  const std::string path = scratch.path() + "/changed";
+  std::mt19937 random(1);
+  for (int round = 0; round < 150; ++round) {
+    std::string changed = whole;
+    // Headers and dynamic section in front, section headers at the end.
+    for (int bytes = 0; bytes < 4; ++bytes) {
+      const std::size_t near = random() % 4096;
+      const std::size_t at = bytes % 2 == 0 ? near : whole.size() - 1 - near;
+      changed[at % whole.size()] = static_cast<char>(random());
+    }
+    (void)scratch.file("changed", changed, 0755);
+    const Ended ended = gpufence({"inspect", path});
+    EXPECT_LE(ended.status, 1) << round << ended.err;
+    EXPECT_LE(std::count(ended.err.begin(), ended.err.end(), '\n'), 1) << ended.err;
+  }
 }
 
 TEST(Inspect, AScriptByItsInterpreter) {
