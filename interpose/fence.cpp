@@ -8,16 +8,15 @@
 
 #include <dlfcn.h>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 
 #include "dispatch/dispatch.h"
 #include "journal/report.h"
 #include "journal/write.h"
+#include "observe/process.h"
 
 namespace gpufence {
 namespace {
@@ -101,24 +100,6 @@ constinit std::atomic<const Armed*> armed{nullptr};
 constinit std::atomic<std::uint64_t> first_cuda_call_ns{0};
 constinit std::atomic<pid_t> reporting_pid{0};
 
-std::uint64_t clock_ns(clockid_t id) {
-  timespec now{};
-  clock_gettime(id, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-// Nanoseconds since this process was started, in the kernel's resolution of 10 ms; 0 if /proc is not there.
-std::uint64_t process_age_ns() {
-  const std::string stat = read_file("/proc/self/stat");
-  std::size_t at = stat.rfind(')');
-  for (int field = 2; at != std::string::npos && field < 22; ++field) at = stat.find(' ', at + 1);
-  if (at == std::string::npos) return 0;
-  const std::uint64_t ticks = std::strtoull(stat.c_str() + at, nullptr, 10);
-  const std::uint64_t start = ticks * (1'000'000'000ULL / static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK)));
-  const std::uint64_t now = clock_ns(CLOCK_BOOTTIME);
-  return now > start ? now - start : 0;
-}
-
 std::string program_text() {
   std::string line = read_file("/proc/self/cmdline");
   while (!line.empty() && line.back() == '\0') line.pop_back();
@@ -145,7 +126,7 @@ journal::Report make_report(const Armed& from) {
   report.program = program_text();
   report.run_id = from.run_id;
   report.pid = getpid();
-  report.duration_ns = process_age_ns();
+  report.duration_ns = observe::process_age_ns();
   report.fenced_after_ns = first_cuda_call_ns.load();
   report.how = how_text();
   report.reach = "this process";
@@ -222,6 +203,7 @@ void in_forked_child() noexcept {
   if (!hooks::have_rules()) return;
   if (hooks::Visible* seen = hooks::visible(); seen != nullptr) {
     seen->ledger->forget_after_fork();
+    if (seen->owners != nullptr) seen->owners->forget_after_fork();
   } else {
     reporting_pid.store(getpid());  // it may come to use CUDA by itself, then the report is its own
   }
@@ -323,7 +305,7 @@ unsigned dispatch::arm(bool for_cuda) {
   }
   if (for_cuda && first_cuda_call_ns.load(std::memory_order_relaxed) == 0) {
     std::uint64_t none = 0;
-    first_cuda_call_ns.compare_exchange_strong(none, std::max<std::uint64_t>(process_age_ns(), 1));
+    first_cuda_call_ns.compare_exchange_strong(none, std::max<std::uint64_t>(observe::process_age_ns(), 1));
   }
   return hooks::rules().needs;
 }

@@ -65,6 +65,8 @@ struct RuntimeCall {
   const void* caller;  // return address
 };
 void* runtime_function(const RuntimeCall& call);
+// Another function of that runtime; null if it has none of that name. Looks up at each call.
+void* runtime_symbol(const RuntimeCall& call, const char* name);
 
 // The last argument is the declaration that the real function has: nvcc's headers rename between releases.
 template <class F, class... Arguments>
@@ -150,7 +152,12 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
   GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 13) \
   RUNTIME_HOOK_BODY(function, type, parameters)
 
-// The same for a name that only the CUDA 12 runtime exports.
+// The same for a name that only the CUDA 13 runtime exports, or only the CUDA 12 one.
+#define RUNTIME_13_HOOK(function, type, parameters, arguments)      \
+  RUNTIME_HOOK_BODY(function, type, parameters);                    \
+  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 13) \
+  RUNTIME_HOOK_BODY(function, type, parameters)
+
 #define RUNTIME_12_HOOK(function, type, parameters, arguments)      \
   RUNTIME_HOOK_BODY(function, type, parameters);                    \
   GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 12) \

@@ -48,7 +48,7 @@ const char* wanted_file(const link_map* object, const char* node) {
   return nullptr;
 }
 
-void* look_up(const RuntimeCall& call) {
+void* look_up(const RuntimeCall& call, const char* symbol) {
   const gpufence_gate& to = *gate();
   const char* node = node_text(call.record->node);
   Dl_info info;
@@ -62,7 +62,7 @@ void* look_up(const RuntimeCall& call) {
   for (const char* name : {file, node}) {
     if (name == nullptr) continue;
     void* runtime = to.dlopen(name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-    void* found = runtime != nullptr ? to.dlvsym(runtime, call.record->name, node) : nullptr;
+    void* found = runtime != nullptr ? to.dlvsym(runtime, symbol, node) : nullptr;
     if (found != nullptr) return found;
   }
   return nullptr;
@@ -79,6 +79,10 @@ constinit std::array<Site, 2048> sites{};
 
 }  // namespace
 
+void* runtime_symbol(const RuntimeCall& call, const char* name) {
+  return look_up(call, name);
+}
+
 void* runtime_function(const RuntimeCall& call) {
   const auto key = reinterpret_cast<std::uintptr_t>(call.caller) * 0x9E3779B97F4A7C15ULL ^
                    reinterpret_cast<std::uintptr_t>(call.record);
@@ -91,7 +95,7 @@ void* runtime_function(const RuntimeCall& call) {
       return function;
     }
     if (caller != nullptr) continue;
-    void* found = look_up(call);
+    void* found = look_up(call, call.record->name);
     if (found == nullptr) break;
     // Claimed by the caller field; the function is published last, so a reader never takes another site's.
     const void* free = nullptr;
@@ -101,7 +105,7 @@ void* runtime_function(const RuntimeCall& call) {
     }
     return found;
   }
-  void* found = look_up(call);
+  void* found = look_up(call, call.record->name);
   return found != nullptr ? found : gate()->missing(call.record->node);
 }
 

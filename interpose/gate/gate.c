@@ -421,6 +421,7 @@ struct answer {
 
 static int ours(const char *name) {
   if (!name) return 0;
+  if (begins(name, "__cuda")) name += 2; /* what nvcc makes of kernel<<<>>> */
   if (name[0] == 'c' && name[1] == 'u') {
     const char *rest = begins(name, "cuda") ? name + 4 : name + 2;
     return *rest >= 'A' && *rest <= 'Z';

@@ -1,21 +1,33 @@
 // The context chapter: which call chose a GPU, and what a context held when it goes. Memory of a context ends
 // with its destruction, of a primary context with its reset or last release; the holdings are released after
 // the driver has done so, up to a mark, since another thread may allocate meanwhile.
-#include "hooks/rules.h"
+#include "hooks/finding.h"
 
 namespace gpufence::hooks {
 namespace {
 
 USES(cuDevicePrimaryCtxGetState);
 
-constexpr unsigned kNeeds = dispatch::kMemory;
+constexpr unsigned kNeeds = dispatch::kMemory | dispatch::kFindings;
 constexpr std::size_t kMostDevices = 64;  // CUDA itself knows no more in one process
 
 // The primary context of each ordinal, as the driver handed it out.
 constinit std::atomic<CUcontext> primary[kMostDevices]{};
 
-CUresult created(CUresult result, const char* api, CUdevice device, const void* caller) noexcept {
-  if (result == CUDA_SUCCESS) note_chosen(device, observe::current(api, caller));
+CUresult created(CUresult result, const CUcontext* context, const char* api, CUdevice device,
+                 const void* caller) noexcept {
+  if (result != CUDA_SUCCESS) return result;
+  const observe::Call call = observe::current(api, caller);
+  note_chosen(device, call);
+  observe::Owners* known = owners();
+  if (known == nullptr || context == nullptr) return result;
+  // A primary context is handed out again and again; who asked first made it.
+  const std::optional<observe::Owner> before = known->find(observe::Kind::context, *context);
+  if (before && before->device == device) return result;
+  observe::Owner owner;
+  owner.device = device;
+  owner.made = call;
+  known->remember(observe::Kind::context, *context, owner);
   return result;
 }
 
@@ -23,23 +35,28 @@ template <class Destroy>
 CUresult destroyed(CUcontext context, Destroy destroy) noexcept {
   Visible* seen = visible();
   const std::uint64_t mark = seen != nullptr ? seen->ledger->mark() : 0;
+  observe::Owners* known = owners();
+  const std::uint64_t owned = known != nullptr ? known->mark() : 0;
   const CUresult result = destroy();
-  if (seen != nullptr && result == CUDA_SUCCESS && context != nullptr)
-    seen->ledger->release_context(context, mark);
+  if (result != CUDA_SUCCESS || context == nullptr) return result;
+  if (seen != nullptr) seen->ledger->release_context(context, mark);
+  if (known != nullptr) known->forget_context(context, owned);
   return result;
 }
 
 // `gone()` says after a success whether the context's memory went with it.
 template <class Release, class Gone>
 CUresult primary_released(CUdevice device, Release release, Gone gone) noexcept {
-  const bool known = device >= 0 && static_cast<std::size_t>(device) < kMostDevices;
-  CUcontext context = known ? primary[device].load(std::memory_order_acquire) : nullptr;
+  const bool is_one = device >= 0 && static_cast<std::size_t>(device) < kMostDevices;
+  CUcontext context = is_one ? primary[device].load(std::memory_order_acquire) : nullptr;
   Visible* seen = visible();
   const std::uint64_t mark = seen != nullptr ? seen->ledger->mark() : 0;
+  observe::Owners* known = owners();
+  const std::uint64_t owned = known != nullptr ? known->mark() : 0;
   const CUresult result = release();
-  if (seen != nullptr && result == CUDA_SUCCESS && context != nullptr && gone()) {
-    seen->ledger->release_context(context, mark);
-  }
+  if (seen == nullptr || result != CUDA_SUCCESS || context == nullptr || !gone()) return result;
+  seen->ledger->release_context(context, mark);
+  if (known != nullptr) known->forget_context(context, owned);
   return result;
 }
 
@@ -59,7 +76,7 @@ HOOK(cuDevicePrimaryCtxRetain, kNeeds, (CUcontext * pctx, CUdevice dev)) {
   if (result == CUDA_SUCCESS && pctx != nullptr && dev >= 0 && static_cast<std::size_t>(dev) < kMostDevices) {
     primary[dev].store(*pctx, std::memory_order_release);
   }
-  return created(result, "cuDevicePrimaryCtxRetain", dev, __builtin_return_address(0));
+  return created(result, pctx, "cuDevicePrimaryCtxRetain", dev, __builtin_return_address(0));
 }
 
 HOOK(cuDevicePrimaryCtxRelease, kNeeds, (CUdevice dev)) {
@@ -80,19 +97,21 @@ HOOK(cuDevicePrimaryCtxReset_v2, kNeeds, (CUdevice dev)) {
 }
 
 HOOK(cuCtxCreate, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
-  return created(real<&::cuCtxCreate>(pctx, flags, dev), "cuCtxCreate", dev, __builtin_return_address(0));
+  return created(real<&::cuCtxCreate>(pctx, flags, dev), pctx, "cuCtxCreate", dev,
+                 __builtin_return_address(0));
 }
 HOOK(cuCtxCreate_v2, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
-  return created(real<&::cuCtxCreate_v2>(pctx, flags, dev), "cuCtxCreate", dev, __builtin_return_address(0));
+  return created(real<&::cuCtxCreate_v2>(pctx, flags, dev), pctx, "cuCtxCreate", dev,
+                 __builtin_return_address(0));
 }
 HOOK(cuCtxCreate_v3, kNeeds,
      (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags, CUdevice dev)) {
-  return created(real<&::cuCtxCreate_v3>(pctx, paramsArray, numParams, flags, dev), "cuCtxCreate", dev,
+  return created(real<&::cuCtxCreate_v3>(pctx, paramsArray, numParams, flags, dev), pctx, "cuCtxCreate", dev,
                  __builtin_return_address(0));
 }
 HOOK(cuCtxCreate_v4, kNeeds,
      (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev)) {
-  return created(real<&::cuCtxCreate_v4>(pctx, ctxCreateParams, flags, dev), "cuCtxCreate", dev,
+  return created(real<&::cuCtxCreate_v4>(pctx, ctxCreateParams, flags, dev), pctx, "cuCtxCreate", dev,
                  __builtin_return_address(0));
 }
 

@@ -245,6 +245,7 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
     seen->devices.push_back(*device);
   }
   const std::size_t size = seen->devices.size();
+  if (size > 1) seen->owners = std::make_unique<observe::Owners>();
   seen->refusal_said = std::make_unique<std::atomic<bool>[]>(size);
   seen->chosen = std::make_unique<Visible::Chosen[]>(size);
   seen->ledger = std::make_unique<ledger::Ledger>(std::move(uuids));

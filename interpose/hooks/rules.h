@@ -16,6 +16,7 @@
 #include "ledger/ledger.h"
 #include "observe/call.h"
 #include "observe/devices.h"
+#include "observe/owners.h"
 #include "policies/decide.h"
 #include "policies/size.h"
 
@@ -50,6 +51,7 @@ struct Visible {
   std::vector<std::vector<policies::Cap>> caps;       // by ordinal, in bytes of that card
   std::unique_ptr<ledger::Ledger> ledger;             // row = ordinal
   std::unique_ptr<std::atomic<bool>[]> refusal_said;  // by ordinal
+  std::unique_ptr<observe::Owners> owners;            // null where one GPU is visible
 
   struct Chosen {
     std::atomic<const char*> api{nullptr};

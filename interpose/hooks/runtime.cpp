@@ -3,7 +3,7 @@
 // runtime is shared: nvcc links it statically by default, and then these names are out of reach.
 #include <cuda_runtime_api.h>
 
-#include "hooks/rules.h"
+#include "hooks/launch.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -23,6 +23,29 @@ cudaError_t with_ordinal(const dispatch::RuntimeCall& call, int ordinal, Argumen
   }
   return result;
 }
+
+// A launch. The runtime may refuse one in a stream of another GPU without asking the driver to do it.
+template <class F, class... Arguments>
+cudaError_t launched(const dispatch::RuntimeCall& call, const void* function, cudaStream_t stream,
+                     Arguments... arguments) noexcept {
+  const observe::InCall in(call.record->name, call.caller);
+  const cudaError_t result = dispatch::real_runtime<F>(call, arguments...);
+  if (result == cudaSuccess) [[likely]]
+    return result;
+  if (observe::outermost.explained || (rules().needs & dispatch::kFindings) == 0) return result;
+  if (result != cudaErrorInvalidResourceHandle && result != cudaErrorInvalidValue &&
+      result != cudaErrorDeviceUninitialized)
+    return result;
+  const char* kernel = nullptr;
+  using GetName = cudaError_t (*)(const char**, const void*);
+  const auto name = reinterpret_cast<GetName>(dispatch::runtime_symbol(call, "cudaFuncGetName"));
+  if (name == nullptr || name(&kernel, function) != cudaSuccess) kernel = nullptr;
+  explain_launch(function, stream, {call.record->name, call.caller}, kernel);
+  return result;
+}
+
+using Launch = cudaError_t (*)(const void*, dim3, dim3, void**, size_t, cudaStream_t);
+using LaunchConfigured = cudaError_t (*)(const cudaLaunchConfig_t*, const void*, void**);
 
 using GetProperties = cudaError_t (*)(void* prop, int device);  // its struct differs between releases
 
@@ -57,5 +80,54 @@ RUNTIME_HOOK(cudaGetDeviceProperties, GetProperties, (void* prop, int device), (
 RUNTIME_12_HOOK(cudaGetDeviceProperties_v2, GetProperties, (void* prop, int device), (prop, device)) {
   return with_ordinal<GetProperties>(call, device, prop, device);
 }
+
+// Calls that only lend their name and place to what the driver hooks find below them.
+#define ANNOTATED(function, like, parameters, arguments)                  \
+  RUNTIME_HOOK(function, decltype(&::like), parameters, arguments) {      \
+    return annotated<decltype(&::like)>(call, GPUFENCE_UNWRAP arguments); \
+  }
+
+ANNOTATED(cudaStreamCreate, cudaStreamCreate, (cudaStream_t * stream), (stream))
+ANNOTATED(cudaStreamCreateWithFlags, cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned int flags),
+          (stream, flags))
+ANNOTATED(cudaStreamCreateWithPriority, cudaStreamCreateWithPriority,
+          (cudaStream_t * stream, unsigned int flags, int priority), (stream, flags, priority))
+ANNOTATED(cudaEventCreate, cudaEventCreate, (cudaEvent_t * event), (event))
+ANNOTATED(cudaEventCreateWithFlags, cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags),
+          (event, flags))
+ANNOTATED(cudaEventRecord, cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+ANNOTATED(cudaEventRecord_ptsz, cudaEventRecord, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+ANNOTATED(cudaEventRecordWithFlags, cudaEventRecordWithFlags,
+          (cudaEvent_t event, cudaStream_t stream, unsigned int flags), (event, stream, flags))
+ANNOTATED(cudaEventRecordWithFlags_ptsz, cudaEventRecordWithFlags,
+          (cudaEvent_t event, cudaStream_t stream, unsigned int flags), (event, stream, flags))
+ANNOTATED(cudaEventElapsedTime, cudaEventElapsedTime, (float* ms, cudaEvent_t start, cudaEvent_t end),
+          (ms, start, end))
+
+#define LAUNCH(hook, function)                                                                            \
+  hook(function, Launch,                                                                                  \
+       (const void* kernel, dim3 grid, dim3 block, void** arguments, size_t shared, cudaStream_t stream), \
+       (kernel, grid, block, arguments, shared, stream)) {                                                \
+    return launched<Launch>(call, kernel, stream, kernel, grid, block, arguments, shared, stream);        \
+  }
+
+LAUNCH(RUNTIME_HOOK, cudaLaunchKernel)
+LAUNCH(RUNTIME_HOOK, cudaLaunchKernel_ptsz)
+LAUNCH(RUNTIME_HOOK, cudaLaunchCooperativeKernel)
+LAUNCH(RUNTIME_HOOK, cudaLaunchCooperativeKernel_ptsz)
+// What nvcc 13 makes of kernel<<<>>>; the first parameter is the driver's CUkernel.
+LAUNCH(RUNTIME_13_HOOK, __cudaLaunchKernel)
+LAUNCH(RUNTIME_13_HOOK, __cudaLaunchKernel_ptsz)
+
+#define LAUNCH_CONFIGURED(function)                                                                       \
+  RUNTIME_HOOK(function, LaunchConfigured,                                                                \
+               (const cudaLaunchConfig_t* config, const void* kernel, void** arguments),                  \
+               (config, kernel, arguments)) {                                                             \
+    return launched<LaunchConfigured>(call, kernel, config != nullptr ? config->stream : nullptr, config, \
+                                      kernel, arguments);                                                 \
+  }
+
+LAUNCH_CONFIGURED(cudaLaunchKernelExC)
+LAUNCH_CONFIGURED(cudaLaunchKernelExC_ptsz)
 
 }  // namespace gpufence::hooks

@@ -81,8 +81,8 @@ void Journal::say(const Finding& finding) {
   {
     const std::lock_guard guard(state_->lock);
     ++state_->counts[finding.code];
-    if (finding.severity < settings_.stderr_level) return;
     if (!state_->said.insert(std::string(finding.code) + finding.once).second) return;
+    if (finding.severity < settings_.stderr_level) return;
     if (state_->lines == settings_.stderr_lines) {
       ++state_->cut;
       return;
@@ -96,6 +96,13 @@ void Journal::say(const Finding& finding) {
 void Journal::count(const char* code) {
   const std::lock_guard guard(state_->lock);
   ++state_->counts[code];
+}
+
+bool Journal::counted_again(const char* code, const std::string& once) {
+  const std::lock_guard guard(state_->lock);
+  if (!state_->said.contains(std::string(code) + once)) return false;
+  ++state_->counts[code];
+  return true;
 }
 
 void Journal::close() {

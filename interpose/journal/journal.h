@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,11 +16,35 @@ enum class Severity { info, warning, error, off };
 
 [[nodiscard]] std::string_view text(Severity severity);
 
+// A GPU as records name it; no uuid: it does not apply.
+struct Gpu {
+  int ordinal = -1;
+  int host_index = -1;  // what nvidia-smi shows; -1: not known in this process
+  std::string uuid{}, pci{}, name{};
+};
+
+// A place in the program; no object: not known.
+struct Site {
+  std::string object{};    // file name: "libfoo.so"
+  std::string build_id{};  // hexadecimal
+  std::string symbol{};    // demangled; the nearest exported one before it
+  std::uint64_t offset = 0;
+};
+
 struct Finding {
   const char* code = "";  // "GF401"
   Severity severity = Severity::warning;
-  std::string message;  // without the "gpufence[pid] GF401 warning: " that stands before it
-  std::string once;     // findings of one code and one `once` (a call site, a GPU) are said once
+  std::string message{};  // without the "gpufence[pid] GF401 warning: " that stands before it
+  std::string once{};     // findings of one code and one `once` (a call site, a GPU) are said once
+
+  // What its record has besides the words; empty where it does not apply.
+  std::string api{};  // as the programmer wrote it: "cudaMalloc"
+  Site site{};
+  int tid = 0;
+  std::string thread{};  // its name
+  Gpu device{}, other_device{};
+  std::optional<std::uint64_t> bytes{}, held{}, cap{};
+  std::string scope{}, rule{};
 };
 
 struct Settings {
@@ -39,6 +64,8 @@ class Journal {
   void say(const Finding& finding);
   // Counts one more of a code without building its words.
   void count(const char* code);
+  // Whether such a finding was said before; then it is counted, and its words need not be built.
+  [[nodiscard]] bool counted_again(const char* code, const std::string& once);
   // At exit: "N more …" if the limit cut any.
   void close();
 

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "journal/journal.h"
+
 namespace gpufence::observe {
 
 struct Call {
@@ -12,11 +14,22 @@ struct Call {
   const void* caller = nullptr;  // return address in the program
 };
 
+// What a thread knows of the runtime call that it is in.
+struct Outermost {
+  Call call{};
+  bool explained = false;  // a finding was made of it: what goes wrong above it went wrong below
+};
+extern thread_local constinit Outermost outermost;
+
 // For the time of a runtime call. Calls nest (a callback may call again): the outermost counts.
 class InCall {
  public:
-  InCall(const char* api, const void* caller) noexcept;
-  ~InCall();
+  InCall(const char* api, const void* caller) noexcept : outermost_(outermost.call.caller == nullptr) {
+    if (outermost_) outermost = {{api, caller}};
+  }
+  ~InCall() {
+    if (outermost_) outermost = {};
+  }
   InCall(const InCall&) = delete;
   InCall& operator=(const InCall&) = delete;
 
@@ -25,7 +38,21 @@ class InCall {
 };
 
 // The runtime call that this thread is in, else the driver call given.
-[[nodiscard]] Call current(const char* driver_api, const void* caller) noexcept;
+[[nodiscard]] inline Call current(const char* driver_api, const void* caller) noexcept {
+  return outermost.call.caller != nullptr ? outermost.call : Call{driver_api, caller};
+}
+
+// The same for findings: if the caller is a CUDA library (a runtime call that is not hooked, cuBLAS), the
+// first frame above that is none. Unwinds, so only asked when there is something to say.
+[[nodiscard]] Call outside_cuda(Call call) noexcept;
+
+// The place as a record has it.
+[[nodiscard]] journal::Site site_of(const void* address);
+// "libtorch_cuda.so": the file that the address belongs to.
+[[nodiscard]] std::string object_text(const void* address);
+
+// "saxpy" of "_Z5saxpyPf", "scale<float>" of "_Z5scaleIfEvPT_": a kernel's name without its parameters.
+[[nodiscard]] std::string kernel_text(const char* mangled);
 
 // "libfoo.so+0x1a2b (make_stream)": the object's file name, the offset in it, the nearest exported symbol.
 [[nodiscard]] std::string site_text(const void* address);

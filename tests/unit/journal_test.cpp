@@ -51,6 +51,19 @@ TEST(Journal, TheSameFindingOfOnePlaceIsSaidOnceAndCountedAlways) {
   EXPECT_EQ(out.read_all(), lead() + "GF101 warning: ordinal 7\n" + lead() + "GF101 warning: ordinal 8\n");
 }
 
+TEST(Journal, ARepeatedFindingIsCountedWithoutItsWords) {
+  Pipe out;
+  Journal journal({Severity::warning, 10, out.ends[1]});
+  EXPECT_FALSE(journal.counted_again("GF203", "a"));
+  journal.say({"GF203", Severity::warning, "stream", "a"});
+  EXPECT_TRUE(journal.counted_again("GF203", "a"));
+  EXPECT_FALSE(journal.counted_again("GF203", "b"));
+  journal.say({"GF206", Severity::info, "copy", "a"});  // below the level, and known all the same
+  EXPECT_TRUE(journal.counted_again("GF206", "a"));
+  EXPECT_EQ(journal.counts().at("GF203"), 2u);
+  EXPECT_EQ(journal.counts().at("GF206"), 2u);
+}
+
 TEST(Journal, WhatIsBelowTheLevelIsCountedOnly) {
   Pipe out;
   Journal journal({Severity::error, 10, out.ends[1]});

@@ -39,3 +39,31 @@ TEST(Call, AVersionSuffixIsNotShown) {
   EXPECT_EQ(text({"cuMemAlloc_v2", nullptr}), "cuMemAlloc at an unknown place");
   EXPECT_EQ(text({"cudaMalloc", nullptr}), "cudaMalloc at an unknown place");
 }
+
+TEST(Call, WhatCompilersMakeOfANameIsNotShown) {
+  EXPECT_EQ(api_text({"__cudaLaunchKernel", nullptr}), "cudaLaunchKernel");
+  EXPECT_EQ(api_text({"__cudaLaunchKernel_ptsz", nullptr}), "cudaLaunchKernel");
+  EXPECT_EQ(api_text({"cudaMemset_ptds", nullptr}), "cudaMemset");
+  EXPECT_EQ(api_text({"cuMemcpyDtoD_v2_ptds", nullptr}), "cuMemcpyDtoD");
+}
+
+TEST(Call, AKernelIsNamedAsItsAuthorWroteIt) {
+  EXPECT_EQ(kernel_text("saxpy"), "saxpy");
+  EXPECT_EQ(kernel_text("_Z5saxpyPff"), "saxpy");
+  EXPECT_EQ(kernel_text("_Z5scaleIfEvPT_"), "scale<float>");
+  EXPECT_EQ(kernel_text("_ZN4mine5applyIPFffEEEvT_Pf"), "mine::apply<float (*)(float)>");
+  EXPECT_EQ(kernel_text("_ZN12_GLOBAL__N_14fillEPi"), "(anonymous namespace)::fill");
+}
+
+TEST(Call, APlaceIsAnObjectAnOffsetAndItsBuild) {
+  const gpufence::journal::Site site = site_of(reinterpret_cast<const void*>(&uuid_text));
+  EXPECT_EQ(site.object, "interpose_test");
+  EXPECT_GT(site.offset, 0u);
+  EXPECT_EQ(site.build_id.find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_EQ(site_of(nullptr).object, "");
+}
+
+TEST(Call, ACudaLibraryIsNotThePlace) {
+  int here = 0;
+  EXPECT_EQ(outside_cuda({"cuLaunchKernel", &here}).caller, &here);
+}

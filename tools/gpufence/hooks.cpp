@@ -71,7 +71,9 @@ std::vector<std::string> split(std::string_view text, char at) {
 
 Library library_of(const std::string& name) {
   if (name.compare(0, 4, "nvml") == 0) return Library::nvml;
-  return name.compare(0, 4, "cuda") == 0 ? Library::runtime : Library::driver;
+  // "__cudaLaunchKernel" is what nvcc makes of kernel<<<>>>.
+  return name.compare(0, 4, "cuda") == 0 || name.compare(0, 6, "__cuda") == 0 ? Library::runtime
+                                                                              : Library::driver;
 }
 
 // The records as the core's section has them: "name:node:chapter:when", each ended by zeros.

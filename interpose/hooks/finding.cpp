@@ -1,0 +1,86 @@
+// See finding.h. Everything here runs after a call has failed, or once.
+#include "hooks/finding.h"
+
+#include "hooks/charge.h"
+#include "observe/process.h"
+
+namespace gpufence::hooks {
+namespace {
+
+USES(cuCtxGetDevice);
+
+journal::Gpu record_of(const Visible& seen, int ordinal) {
+  if (!seen.has(ordinal)) return {};
+  const observe::Device& device = seen.devices[static_cast<std::size_t>(ordinal)];
+  return {device.ordinal, device.host_index, device.uuid, device.pci, device.name};
+}
+
+}  // namespace
+
+std::string gpu_text(const Visible& seen, int ordinal) {
+  return seen.has(ordinal) ? full_name(seen.devices[static_cast<std::size_t>(ordinal)])
+                           : "CUDA " + std::to_string(ordinal);
+}
+
+std::string made_text(const char* how, const observe::Call& made) {
+  if (made.caller == nullptr) return {};
+  return std::string(", ") + how + " at " + observe::site_text(made.caller);
+}
+
+void explain(Fault fault, const std::function<std::string(const Visible&)>& words) noexcept {
+  const Visible* seen = visible();
+  if (seen == nullptr) return;
+  observe::outermost.explained = true;
+  try {
+    fault.call = observe::outside_cuda(fault.call);
+    const std::string once = std::to_string(reinterpret_cast<std::uintptr_t>(fault.call.caller)) + "/" +
+                             std::to_string(fault.device) + "/" + std::to_string(fault.other_device);
+    journal::Journal& journal = *rules().journal;
+    if (journal.counted_again(fault.code, once)) return;
+    journal::Finding finding;
+    finding.code = fault.code;
+    finding.severity = fault.severity;
+    finding.once = once;
+    finding.api = observe::api_text(fault.call);
+    finding.site = observe::site_of(fault.call.caller);
+    finding.tid = observe::thread_id();
+    finding.thread = observe::thread_name();
+    finding.device = record_of(*seen, fault.device);
+    finding.other_device = record_of(*seen, fault.other_device);
+    finding.message = words(*seen) + "; " + observe::text(fault.call) + ", thread \"" + finding.thread + "\"";
+    journal.say(finding);
+  } catch (...) {
+    // A finding that can't be worded is lost; the program is not.
+  }
+}
+
+void remember_made(observe::Kind kind, const void* handle, const char* api, const void* caller,
+                   const void* parent, const char* name) noexcept {
+  observe::Owners* known = owners();
+  if (known == nullptr) return;
+  const std::optional<Place> place = place_of_current_context();
+  if (!place) return;
+  observe::Owner owner;
+  owner.device = static_cast<int>(place->row);
+  owner.context = place->context;
+  owner.parent = parent;
+  owner.made = observe::current(api, caller);
+  owner.name = name;
+  known->remember(kind, handle, owner);
+}
+
+int current_device() noexcept {
+  CUdevice device = -1;
+  return real<&::cuCtxGetDevice>(&device) == CUDA_SUCCESS ? device : -1;
+}
+
+StreamPlace place_of_stream(CUstream stream) noexcept {
+  if (stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD)
+    return {current_device(), true, {}};
+  const observe::Owners* known = owners();
+  const std::optional<observe::Owner> owner =
+      known != nullptr ? known->find(observe::Kind::stream, stream) : std::nullopt;
+  return owner ? StreamPlace{owner->device, false, owner->made} : StreamPlace{};
+}
+
+}  // namespace gpufence::hooks

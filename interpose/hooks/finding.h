@@ -1,0 +1,59 @@
+// How every wrong-device finding is made: both GPUs in full, the call as the programmer wrote it, where it
+// was made and by which thread. Words are built only for the first of a call site; later ones are counted.
+#pragma once
+
+#include "hooks/rules.h"
+#include "observe/owners.h"
+
+namespace gpufence::hooks {
+
+struct Fault {
+  const char* code = "";
+  journal::Severity severity = journal::Severity::warning;
+  observe::Call call{};
+  int device = -1;        // ordinal; where the work was to be done
+  int other_device = -1;  // ordinal; -1: there is none
+};
+
+// `words` come before "; cudaLaunchKernel at app+0x4c10 (step), thread "worker-2"".
+void explain(Fault fault, const std::function<std::string(const Visible&)>& words) noexcept;
+
+// "CUDA 1 = host GPU 3 (H100, 0000:81:00.0)"; the ordinal must be one of this view.
+[[nodiscard]] std::string gpu_text(const Visible& seen, int ordinal);
+
+// ", created at libfoo.so+0x1a2b (make_stream)"; empty if it is not known.
+[[nodiscard]] std::string made_text(const char* how, const observe::Call& made);
+
+// What owns handles in this process; null before cuInit, and where one GPU is visible: then nothing can be
+// another's.
+[[nodiscard]] inline observe::Owners* owners() noexcept {
+  Visible* seen = visible();
+  return seen != nullptr ? seen->owners.get() : nullptr;
+}
+
+// A handle that the call in progress made in the current context.
+void remember_made(observe::Kind kind, const void* handle, const char* api, const void* caller,
+                   const void* parent = nullptr, const char* name = nullptr) noexcept;
+
+// For a destroying call: the handle is forgotten first, and remembered again if the driver refuses.
+template <class Destroy>
+CUresult forgotten(observe::Kind kind, const void* handle, Destroy destroy) noexcept {
+  observe::Owners* known = owners();
+  const std::optional<observe::Owner> owner = known != nullptr ? known->forget(kind, handle) : std::nullopt;
+  const CUresult result = destroy();
+  if (owner && result != CUDA_SUCCESS) known->remember(kind, handle, *owner);
+  return result;
+}
+
+// The GPU of the current context; -1: none.
+[[nodiscard]] int current_device() noexcept;
+
+// Whose a stream is: its own GPU if it was created, else the current one's (NULL, legacy, per-thread).
+struct StreamPlace {
+  int device = -1;  // -1: not known
+  bool is_default = false;
+  observe::Call made{};
+};
+[[nodiscard]] StreamPlace place_of_stream(CUstream stream) noexcept;
+
+}  // namespace gpufence::hooks

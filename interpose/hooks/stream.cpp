@@ -1,0 +1,34 @@
+// The stream chapter: whose a stream is, and where it was made. What work in it may cross GPUs is CUDA's to
+// say: copies may go into any stream, and a stream may wait for any event.
+#include "hooks/finding.h"
+
+namespace gpufence::hooks {
+namespace {
+
+constexpr unsigned kNeeds = dispatch::kFindings;
+using observe::Kind;
+
+CUresult made(CUresult result, const CUstream* stream, const char* api, const void* caller) noexcept {
+  if (result == CUDA_SUCCESS && stream != nullptr) remember_made(Kind::stream, *stream, api, caller);
+  return result;
+}
+
+}  // namespace
+
+HOOK(cuStreamCreate, kNeeds, (CUstream * phStream, unsigned int Flags)) {
+  return made(real<&::cuStreamCreate>(phStream, Flags), phStream, "cuStreamCreate",
+              __builtin_return_address(0));
+}
+HOOK(cuStreamCreateWithPriority, kNeeds, (CUstream * phStream, unsigned int flags, int priority)) {
+  return made(real<&::cuStreamCreateWithPriority>(phStream, flags, priority), phStream,
+              "cuStreamCreateWithPriority", __builtin_return_address(0));
+}
+
+HOOK(cuStreamDestroy, kNeeds, (CUstream hStream)) {
+  return forgotten(Kind::stream, hStream, [&] { return real<&::cuStreamDestroy>(hStream); });
+}
+HOOK(cuStreamDestroy_v2, kNeeds, (CUstream hStream)) {
+  return forgotten(Kind::stream, hStream, [&] { return real<&::cuStreamDestroy_v2>(hStream); });
+}
+
+}  // namespace gpufence::hooks
