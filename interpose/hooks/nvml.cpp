@@ -71,6 +71,19 @@ nvmlDevice_t card_of(nvmlDevice_t device) {
   return real<&::nvmlDeviceGetDeviceHandleFromMigDeviceHandle>(device, &card) == NVML_SUCCESS ? card : device;
 }
 
+// By the host's index first: a look-up by UUID goes through all GPUs, and may fail because one is lost that
+// is none of ours.
+nvmlReturn_t find(const std::string& uuid, nvmlDevice_t* device) {
+  const std::vector<std::string>& host = rules().host_gpus;
+  const auto at = std::find(host.begin(), host.end(), uuid);
+  if (at != host.end()) {
+    const auto index = static_cast<unsigned>(at - host.begin());
+    if (real<&::nvmlDeviceGetHandleByIndex_v2>(index, device) == NVML_SUCCESS && uuid_of(*device) == uuid)
+      return NVML_SUCCESS;
+  }
+  return real<&::nvmlDeviceGetHandleByUUID>(uuid.c_str(), device);
+}
+
 // One GPU as the view shows it, or why NVML does not give it.
 struct Shown {
   nvmlReturn_t result = NVML_SUCCESS;
@@ -82,7 +95,7 @@ std::vector<Shown> shown() {
   std::vector<Shown> out;
   for (const std::string& uuid : view()) {
     Shown gpu;
-    gpu.result = real<&::nvmlDeviceGetHandleByUUID>(uuid.c_str(), &gpu.device);
+    gpu.result = find(uuid, &gpu.device);
     if (gpu.result == NVML_SUCCESS) {
       gpu.device = card_of(gpu.device);
       const auto same = [&](const Shown& other) { return other.device == gpu.device; };

@@ -58,6 +58,7 @@ class NvmlHooks : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     const std::map<std::string, std::string> settings{{"GPUFENCE_VIEW", "MIG-b1,GPU-c,GPU-lost"},
+                                                      {"GPUFENCE_GPUS", "GPU-a,GPU-c,GPU-b,GPU-lost"},
                                                       {"GPUFENCE_NUMBERING", "view"},
                                                       {"GPUFENCE_GPU_MEM", "50%"},
                                                       {"GPUFENCE_STDERR", "off"}};
@@ -66,10 +67,16 @@ class NvmlHooks : public testing::Test {
                     return found == settings.end() ? std::nullopt : std::optional<std::string>(found->second);
                   }).rules);
     stand_in<&::nvmlDeviceGetCount_v2>([](unsigned* count) { return *count = 3, NVML_SUCCESS; });
-    stand_in<&::nvmlDeviceGetHandleByIndex_v2>(
-        [](unsigned, nvmlDevice_t*) { return NVML_ERROR_INVALID_ARGUMENT; });
+    // The host's order is a, c, lost, b by now, not what it was at the start.
+    stand_in<&::nvmlDeviceGetHandleByIndex_v2>([](unsigned index, nvmlDevice_t* device) {
+      if (index == 2) return NVML_ERROR_GPU_IS_LOST;
+      if (index > 3) return NVML_ERROR_INVALID_ARGUMENT;
+      return *device = handle(index == 0 ? "GPU-a" : index == 1 ? "GPU-c" : "GPU-b"), NVML_SUCCESS;
+    });
     stand_in<&::nvmlDeviceGetHandleByUUID>([](const char* uuid, nvmlDevice_t* device) {
-      if (std::strcmp(uuid, "GPU-lost") == 0) return NVML_ERROR_GPU_IS_LOST;
+      // By UUID the whole machine is looked through, and the search ends at the lost GPU.
+      if (std::strcmp(uuid, "GPU-lost") == 0 || std::strcmp(uuid, "GPU-c") == 0)
+        return NVML_ERROR_GPU_IS_LOST;
       // Not linked -Bsymbolic: what it asks of itself comes back through our exports.
       unsigned count = 0;
       EXPECT_EQ(CALL(nvmlDeviceGetCount_v2, &count), NVML_SUCCESS);
