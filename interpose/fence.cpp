@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "dispatch/dispatch.h"
+#include "hooks/mask.h"
 #include "journal/report.h"
 #include "journal/write.h"
 #include "observe/process.h"
@@ -176,6 +177,7 @@ void at_exit() noexcept {
   const Armed* from = armed.load(std::memory_order_acquire);
   if (from == nullptr || reporting_pid.load() != getpid()) return;
   try {
+    hooks::check_mask_at_exit();
     hooks::rules().journal->close();
     if (!from->reporting.to_stderr && from->reporting.file.empty()) return;
     if (first_cuda_call_ns.load() == 0) return;
@@ -198,12 +200,25 @@ void at_exit() noexcept {
   }
 }
 
+// Only fork runs this: a child made by vfork or posix_spawn is about to run another program.
+void in_forking_parent() noexcept {
+  const hooks::Visible* seen = hooks::have_rules() ? hooks::visible() : nullptr;
+  if (seen == nullptr || (hooks::rules().needs & dispatch::kFindings) == 0 || hooks::in_dead_child.load())
+    return;
+  hooks::explain({"GF301", Severity::info, {"fork", observe::outside_libc()}},
+                 [](const hooks::Visible& from) {
+                   return "forked with CUDA live since " + hooks::started_text(from.started) +
+                          ": a child that does not run another program can't use CUDA";
+                 });
+}
+
 // CUDA does not live in a forked child, but its exit handlers and locks are inherited.
 void in_forked_child() noexcept {
   if (!hooks::have_rules()) return;
   if (hooks::Visible* seen = hooks::visible(); seen != nullptr) {
     seen->ledger->forget_after_fork();
     if (seen->owners != nullptr) seen->owners->forget_after_fork();
+    hooks::in_dead_child.store((hooks::rules().needs & dispatch::kFindings) != 0);
   } else {
     reporting_pid.store(getpid());  // it may come to use CUDA by itself, then the report is its own
   }
@@ -300,7 +315,7 @@ unsigned dispatch::arm(bool for_cuda) {
       reporting_pid.store(getpid());
       armed.store(mine.release(), std::memory_order_release);
       std::atexit(at_exit);
-      pthread_atfork(nullptr, nullptr, in_forked_child);
+      pthread_atfork(nullptr, in_forking_parent, in_forked_child);
     }
   }
   if (for_cuda && first_cuda_call_ns.load(std::memory_order_relaxed) == 0) {

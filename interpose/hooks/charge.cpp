@@ -4,7 +4,6 @@
 
 namespace gpufence::hooks {
 
-USES(cuCtxGetCurrent);
 USES(cuCtxGetDevice);
 
 std::optional<Place> gpu_of_current_context() noexcept {

@@ -1,7 +1,7 @@
 // The context chapter: which call chose a GPU, and what a context held when it goes. Memory of a context ends
 // with its destruction, of a primary context with its reset or last release; the holdings are released after
 // the driver has done so, up to a mark, since another thread may allocate meanwhile.
-#include "hooks/finding.h"
+#include "hooks/mask.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -16,6 +16,8 @@ constinit std::atomic<CUcontext> primary[kMostDevices]{};
 
 CUresult created(CUresult result, const CUcontext* context, const char* api, CUdevice device,
                  const void* caller) noexcept {
+  note_use(api, caller);
+  check_mask(api, caller);
   if (result != CUDA_SUCCESS) return result;
   const observe::Call call = observe::current(api, caller);
   note_chosen(device, call);
@@ -120,6 +122,17 @@ HOOK(cuCtxDestroy, kNeeds, (CUcontext ctx)) {
 }
 HOOK(cuCtxDestroy_v2, kNeeds, (CUcontext ctx)) {
   return destroyed(ctx, [&] { return real<&::cuCtxDestroy_v2>(ctx); });
+}
+
+// The first driver call of a runtime call: all that shows of a runtime's use in a forked child.
+HOOK(cuCtxGetCurrent, dispatch::kFindings, (CUcontext * pctx)) {
+  note_use("cuCtxGetCurrent", __builtin_return_address(0));
+  return real<&::cuCtxGetCurrent>(pctx);
+}
+
+HOOK(cuCtxSetCurrent, dispatch::kFindings, (CUcontext ctx)) {
+  note_use("cuCtxSetCurrent", __builtin_return_address(0));
+  return real<&::cuCtxSetCurrent>(ctx);
 }
 
 }  // namespace gpufence::hooks

@@ -1,7 +1,7 @@
 // The device chapter: what is told of a GPU agrees with its cap; an ordinal or PCI id that does not exist in
 // this view is explained. Count, UUIDs, PCI ids and driver version are never touched (hooks/init.cpp says
 // why).
-#include "hooks/rules.h"
+#include "hooks/mask.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -26,6 +26,8 @@ HOOK(cuDeviceTotalMem_v2, dispatch::kCap | dispatch::kMemory, (size_t * bytes, C
 }
 
 HOOK(cuDeviceGet, dispatch::kFindings, (CUdevice * device, int ordinal)) {
+  note_use("cuDeviceGet", __builtin_return_address(0));
+  check_mask("cuDeviceGet", __builtin_return_address(0));
   const CUresult result = real<&::cuDeviceGet>(device, ordinal);
   if (result == CUDA_ERROR_INVALID_DEVICE)
     say_no_such_ordinal(ordinal, observe::current("cuDeviceGet", __builtin_return_address(0)));

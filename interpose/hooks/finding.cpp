@@ -1,6 +1,8 @@
 // See finding.h. Everything here runs after a call has failed, or once.
 #include "hooks/finding.h"
 
+#include <unistd.h>
+
 #include "hooks/charge.h"
 #include "observe/process.h"
 
@@ -33,8 +35,10 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
   observe::outermost.explained = true;
   try {
     fault.call = observe::outside_cuda(fault.call);
-    const std::string once = std::to_string(reinterpret_cast<std::uintptr_t>(fault.call.caller)) + "/" +
-                             std::to_string(fault.device) + "/" + std::to_string(fault.other_device);
+    const std::string once =
+        !fault.once.empty() ? fault.once
+                            : std::to_string(reinterpret_cast<std::uintptr_t>(fault.call.caller)) + "/" +
+                                  std::to_string(fault.device) + "/" + std::to_string(fault.other_device);
     journal::Journal& journal = *rules().journal;
     if (journal.counted_again(fault.code, once)) return;
     journal::Finding finding;
@@ -47,11 +51,31 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
     finding.thread = observe::thread_name();
     finding.device = record_of(*seen, fault.device);
     finding.other_device = record_of(*seen, fault.other_device);
-    finding.message = words(*seen) + "; " + observe::text(fault.call) + ", thread \"" + finding.thread + "\"";
+    finding.message = words(*seen);
+    if (fault.call.caller != nullptr)
+      finding.message += "; " + observe::text(fault.call) + ", thread \"" + finding.thread + "\"";
     journal.say(finding);
   } catch (...) {
     // A finding that can't be worded is lost; the program is not.
   }
+}
+
+std::string started_text(const Started& started) {
+  return "cuInit at " + observe::age_text(started.age_ns) + " (called from " +
+         observe::object_text(started.call.caller) + ")";
+}
+
+void say_used_in_dead_child(const observe::Call& call) noexcept {
+  // A runtime call says it once, not once more for each driver call below it. Destructors and exit handlers
+  // that give back what the parent had do no harm.
+  if (observe::outermost.explained || observe::exiting()) return;
+  explain({"GF302", journal::Severity::warning, call}, [](const Visible& seen) {
+    return "CUDA used in a forked child (pid " + std::to_string(getpid()) +
+           ") of a process that had CUDA live since its " + started_text(seen.started) +
+           ": it can't work here; fork before the first CUDA call, or start the child as a program of its "
+           "own "
+           "(Python: the start method \"spawn\")";
+  });
 }
 
 void remember_made(observe::Kind kind, const void* handle, const char* api, const void* caller,

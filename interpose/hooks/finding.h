@@ -13,6 +13,7 @@ struct Fault {
   observe::Call call{};
   int device = -1;        // ordinal; where the work was to be done
   int other_device = -1;  // ordinal; -1: there is none
+  std::string once{};     // what makes it the same finding; empty: the place and the two GPUs
 };
 
 // `words` come before "; cudaLaunchKernel at app+0x4c10 (step), thread "worker-2"".
@@ -29,6 +30,18 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
 [[nodiscard]] inline observe::Owners* owners() noexcept {
   Visible* seen = visible();
   return seen != nullptr ? seen->owners.get() : nullptr;
+}
+
+// "cuInit at +0.4 s (called from libtorch_cuda.so)"
+[[nodiscard]] std::string started_text(const Started& started);
+
+// This process was forked from one with CUDA live: CUDA does not work here. Set by the fork handler.
+inline constinit std::atomic<bool> in_dead_child{false};
+void say_used_in_dead_child(const observe::Call& call) noexcept;
+// At the head of calls that use CUDA. Not of those that give things back: exit handlers make them too.
+inline void note_use(const char* api, const void* caller) noexcept {
+  if (in_dead_child.load(std::memory_order_relaxed)) [[unlikely]]
+    say_used_in_dead_child(observe::current(api, caller));
 }
 
 // A handle that the call in progress made in the current context.

@@ -8,10 +8,9 @@
 #include <mutex>
 #include <new>
 
-#include "hooks/rules.h"
+#include "hooks/mask.h"
+#include "observe/process.h"
 #include "policies/mask.h"
-
-extern char** environ;  // NOLINT: POSIX
 
 namespace gpufence::hooks {
 
@@ -24,22 +23,7 @@ USES(cuDeviceGetUuid_v2);
 USES(cuDeviceGetName);
 USES(cuDeviceGetPCIBusId);
 
-constexpr const char* kMask = "CUDA_VISIBLE_DEVICES";
 constexpr int kMostDevices = 4096;  // more is no count but a broken driver
-
-char** find_entry(const char* name) {
-  const std::size_t length = std::strlen(name);
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    if (std::strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return entry;
-  }
-  return nullptr;
-}
-
-std::optional<std::string> read_variable(const char* name) {
-  char** entry = find_entry(name);
-  if (entry == nullptr) return std::nullopt;
-  return std::string(*entry + std::strlen(name) + 1);
-}
 
 // The GPUs that the driver is to show, by UUID in ordinal order; none: whatever the mask that stands there
 // says.
@@ -81,7 +65,7 @@ std::optional<std::vector<std::string>> asked_of_driver(const Rules& to,
   const bool by_host = to.numbering == Numbering::host && !to.host_gpus.empty();
   const std::vector<std::string>& world = by_host ? to.host_gpus : view;
   if (by_host && policies::names_numbers(*written)) {
-    const auto order = read_variable("CUDA_DEVICE_ORDER");
+    const auto order = read_variable(kOrder);
     if (order && *order == "FASTEST_FIRST") {
       said("GF104", std::string(kMask) + "=" + *written +
                         " was set after start with CUDA_DEVICE_ORDER=FASTEST_FIRST; " +
@@ -269,6 +253,8 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
   const Rules& to = rules();
   const std::vector<std::string>* asked = nullptr;
   CUresult result = CUDA_SUCCESS;
+  const Started started{read_variable(kMask), read_variable(kOrder), observe::process_age_ns(),
+                        observe::outside_cuda(call)};
   {
     const MaskForCall mask(to);
     if (mask.out_of_memory()) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -296,6 +282,8 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
       return CUDA_ERROR_NO_DEVICE;
     }
   }
+  seen->started = started;
+  if ((to.needs & dispatch::kFindings) != 0) compare_with_parent(*seen, to);
   Visible* first = nullptr;
   if (the_visible.compare_exchange_strong(first, seen.get(), std::memory_order_acq_rel)) (void)seen.release();
   return result;
@@ -304,6 +292,7 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
 }  // namespace
 
 HOOK(cuInit, dispatch::kFence, (unsigned int flags)) {
+  note_use("cuInit", __builtin_return_address(0));
   if (rules().deny.load(std::memory_order_acquire) != nullptr) return CUDA_ERROR_NO_DEVICE;
   if (visible() != nullptr) return real<&::cuInit>(flags);
   try {

@@ -13,6 +13,7 @@ CUresult launched(CUfunction function, CUstream stream, const char* api, const v
   const CUresult result = launch();
   if (result == CUDA_SUCCESS) [[likely]]
     return result;
+  note_use(api, caller);
   if (may_be_of_another_gpu(result)) explain_launch(function, stream, observe::current(api, caller));
   return result;
 }

@@ -1,6 +1,6 @@
 // The module and library chapters: which GPU code was loaded on, and what kernels are called, for those who
 // have only a handle when a launch has failed. A library's kernels belong to no GPU.
-#include "hooks/finding.h"
+#include "hooks/mask.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -9,6 +9,7 @@ constexpr unsigned kNeeds = dispatch::kFindings;
 using observe::Kind;
 
 CUresult loaded(CUresult result, const CUmodule* module, const char* api, const void* caller) noexcept {
+  check_mask(api, caller);
   if (result == CUDA_SUCCESS && module != nullptr) remember_made(Kind::module, *module, api, caller);
   return result;
 }

@@ -46,7 +46,16 @@ struct Rules {
   std::unique_ptr<journal::Journal> journal;
 };
 
+// How CUDA was initialised in this process.
+struct Started {
+  std::optional<std::string> mask,
+      order;                 // CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER as the program had them
+  std::uint64_t age_ns = 0;  // of the process
+  observe::Call call{};
+};
+
 struct Visible {
+  Started started;
   std::vector<observe::Device> devices;               // position = CUDA ordinal
   std::vector<std::vector<policies::Cap>> caps;       // by ordinal, in bytes of that card
   std::unique_ptr<ledger::Ledger> ledger;             // row = ordinal

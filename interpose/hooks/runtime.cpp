@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "hooks/launch.h"
+#include "hooks/mask.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 template <class F, class... Arguments>
 auto annotated(const dispatch::RuntimeCall& call, Arguments... arguments) noexcept {
   const observe::InCall in(call.record->name, call.caller);
+  note_use(call.record->name, call.caller);
   return dispatch::real_runtime<F>(call, arguments...);
 }
 
@@ -32,6 +34,7 @@ cudaError_t launched(const dispatch::RuntimeCall& call, const void* function, cu
   const cudaError_t result = dispatch::real_runtime<F>(call, arguments...);
   if (result == cudaSuccess) [[likely]]
     return result;
+  note_use(call.record->name, call.caller);
   if (observe::outermost.explained || (rules().needs & dispatch::kFindings) == 0) return result;
   if (result != cudaErrorInvalidResourceHandle && result != cudaErrorInvalidValue &&
       result != cudaErrorDeviceUninitialized)
@@ -52,6 +55,7 @@ using GetProperties = cudaError_t (*)(void* prop, int device);  // its struct di
 }  // namespace
 
 RUNTIME_HOOK(cudaSetDevice, cudaError_t (*)(int), (int device), (device)) {
+  check_mask(call.record->name, call.caller);
   const cudaError_t result = with_ordinal<cudaError_t (*)(int)>(call, device, device);
   if (result == cudaSuccess) note_chosen(device, {call.record->name, call.caller});
   return result;
@@ -62,6 +66,7 @@ RUNTIME_HOOK(cudaGetDevice, cudaError_t (*)(int*), (int* device), (device)) {
 }
 
 RUNTIME_HOOK(cudaGetDeviceCount, cudaError_t (*)(int*), (int* count), (count)) {
+  check_mask(call.record->name, call.caller);
   return annotated<cudaError_t (*)(int*)>(call, count);
 }
 
@@ -70,7 +75,11 @@ RUNTIME_HOOK(cudaMalloc, cudaError_t (*)(void**, size_t), (void** pointer, size_
 }
 
 RUNTIME_HOOK(cudaFree, cudaError_t (*)(void*), (void* pointer), (pointer)) {
-  return annotated<cudaError_t (*)(void*)>(call, pointer);
+  // cudaFree(0) is how programs initialise; other frees in a forked child give back the parent's and do no
+  // harm.
+  if (pointer == nullptr) note_use(call.record->name, call.caller);
+  const observe::InCall in(call.record->name, call.caller);
+  return dispatch::real_runtime<cudaError_t (*)(void*)>(call, pointer);
 }
 
 RUNTIME_HOOK(cudaGetDeviceProperties, GetProperties, (void* prop, int device), (prop, device)) {

@@ -1,6 +1,6 @@
 // The stream chapter: whose a stream is, and where it was made. What work in it may cross GPUs is CUDA's to
 // say: copies may go into any stream, and a stream may wait for any event.
-#include "hooks/finding.h"
+#include "hooks/mask.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -9,6 +9,7 @@ constexpr unsigned kNeeds = dispatch::kFindings;
 using observe::Kind;
 
 CUresult made(CUresult result, const CUstream* stream, const char* api, const void* caller) noexcept {
+  check_mask(api, caller);
   if (result == CUDA_SUCCESS && stream != nullptr) remember_made(Kind::stream, *stream, api, caller);
   return result;
 }

@@ -65,6 +65,31 @@ _Unwind_Reason_Code first_outside(_Unwind_Context* frame, void* found) {
   return _URC_END_OF_STACK;
 }
 
+bool of_libc(const void* address) {
+  Dl_info info{};
+  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;
+  const std::string_view file = file_name(info.dli_fname);
+  return file.starts_with("libc.so") || file.starts_with("libc-2") || file.starts_with("libpthread") ||
+         file.starts_with("ld-linux");
+}
+
+_Unwind_Reason_Code first_above_libc(_Unwind_Context* frame, void* found) {
+  const auto* address = reinterpret_cast<const void*>(_Unwind_GetIP(frame));
+  if (address == nullptr || of_cuda(address) || of_libc(address)) return _URC_NO_REASON;
+  *static_cast<const void**>(found) = address;
+  return _URC_END_OF_STACK;
+}
+
+_Unwind_Reason_Code find_exit(_Unwind_Context* frame, void* found) {
+  // The byte before: exit() does not return, so its return address lies behind it.
+  const auto* address = reinterpret_cast<const void*>(_Unwind_GetIP(frame) - 1);
+  Dl_info info{};
+  if (dladdr(address, &info) == 0 || info.dli_sname == nullptr || std::strcmp(info.dli_sname, "exit") != 0)
+    return _URC_NO_REASON;
+  *static_cast<bool*>(found) = true;
+  return _URC_END_OF_STACK;
+}
+
 // From the object's PT_NOTE segments, in hexadecimal; empty if it was linked without one.
 std::string build_id(const link_map* object, const void* base) {
   const auto* header = static_cast<const ElfW(Ehdr)*>(base);
@@ -102,6 +127,18 @@ Call outside_cuda(Call call) noexcept {
     if (found != nullptr) call.caller = found;
   }
   return call;
+}
+
+const void* outside_libc() noexcept {
+  const void* found = nullptr;
+  _Unwind_Backtrace(first_above_libc, &found);
+  return found;
+}
+
+bool exiting() noexcept {
+  bool found = false;
+  _Unwind_Backtrace(find_exit, &found);
+  return found;
 }
 
 journal::Site site_of(const void* address) {

@@ -46,6 +46,11 @@ class InCall {
 // first frame above that is none. Unwinds, so only asked when there is something to say.
 [[nodiscard]] Call outside_cuda(Call call) noexcept;
 
+// The same above the C library too: who called fork.
+[[nodiscard]] const void* outside_libc() noexcept;
+// Whether this call is made from exit(): by an exit handler or a destructor.
+[[nodiscard]] bool exiting() noexcept;
+
 // The place as a record has it.
 [[nodiscard]] journal::Site site_of(const void* address);
 // "libtorch_cuda.so": the file that the address belongs to.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <regex>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -42,10 +43,15 @@ Said run(Machine& m, const std::vector<std::string>& program, With with = {.devi
   }
   if (!line.empty()) said.lines.push_back(line);
   if (!fs::exists(report)) return said;
-  const auto told = nlohmann::json::parse(read_file(report));
-  said.counts = told.at("findings").get<std::map<std::string, std::uint64_t>>();
-  said.gpus = told.at("gpus");
-  said.notes = told.at("notes").get<std::vector<std::string>>();
+  // A line a process; a program ends after its children.
+  std::istringstream records(read_file(report));
+  while (std::getline(records, line)) {
+    const auto told = nlohmann::json::parse(line);
+    for (const auto& [code, count] : told.at("findings").items())
+      said.counts[code] += count.get<std::uint64_t>();
+    said.gpus = told.at("gpus");
+    said.notes = told.at("notes").get<std::vector<std::string>>();
+  }
   return said;
 }
 
@@ -191,6 +197,138 @@ TEST(StreamsAndEvents, ThatTheDriverGivesOutAgainBelongToTheLast) {
     EXPECT_EQ(said.result.err, "") << program;
     EXPECT_EQ(said.counts, Counts{}) << program;
   }
+}
+
+// ---- GF102, GF106
+
+class LateMask : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(EveryWay, LateMask, testing::Values("masks_shared", "masks_static"),
+                         [](const auto& program) { return std::string(program.param); });
+
+TEST_P(LateMask, IsNamedWithWhatWasReadAndWhoReadIt) {
+  FourGpus m;
+  const std::string program = GetParam();
+  const Said said = run(m, {probe(program), "late"}, {.unset = {"CUDA_VISIBLE_DEVICES"}});
+  EXPECT_EQ(said.result.out, "went on\n");
+  ASSERT_EQ(said.lines.size(), 1u) << said.result.err;
+  EXPECT_TRUE(std::regex_search(
+      said.lines[0], std::regex("\\] GF102 warning: CUDA_VISIBLE_DEVICES changed \\(unset → \"1\"\\) at "
+                                "\\+[0-9]+\\.[0-9] s, after cuInit at "
+                                "\\+[0-9]+\\.[0-9] s \\(called from " +
+                                program + "\\): the driver ignores it(; .* at " + program + "\\+0x.*)?$")))
+      << said.lines[0];
+  EXPECT_TRUE(program != "masks_shared" || said.result.complains("; cudaSetDevice at masks_shared+0x"))
+      << said.lines[0];
+}
+
+TEST_P(LateMask, IsNamedAtTheEndWhereNoCallLookedAtIt) {
+  FourGpus m;
+  const Said said = run(m, {probe(GetParam()), "late_and_no_more"}, {.devices = "2,0"});
+  ASSERT_EQ(said.lines.size(), 1u) << said.result.err;
+  EXPECT_TRUE(said.result.complains("] GF102 warning: CUDA_VISIBLE_DEVICES changed (\"2,0\" → \"1\") at +"))
+      << said.lines[0];
+  EXPECT_EQ(said.counts, (Counts{{"GF102", 1}}));
+}
+
+TEST_P(LateMask, OfTheOrderIsNamedToo) {
+  FourGpus m;
+  const Said said = run(m, {probe(GetParam()), "order"}, {.devices = "2,0"});
+  ASSERT_EQ(said.lines.size(), 1u) << said.result.err;
+  EXPECT_TRUE(said.result.complains(
+      "] GF102 warning: CUDA_DEVICE_ORDER changed (\"PCI_BUS_ID\" → \"FASTEST_FIRST\") at +"))
+      << said.lines[0];
+}
+
+TEST_P(LateMask, IsSilentWhereItIsEarlyOrPutBackOrForChildren) {
+  FourGpus m;
+  for (const char* what : {"early", "restored", "launcher"}) {
+    const Said said = run(m, {probe(GetParam()), what});
+    EXPECT_EQ(said.result.exit, 0) << said.result.out;
+    EXPECT_EQ(said.result.err, "") << what;
+    EXPECT_EQ(said.counts, Counts{}) << what;
+  }
+}
+
+TEST(MaskOfAChild, ThatLeavesOrReordersItsParentsIsNamed) {
+  FourGpus m;
+  const auto child_of = [&](const char* outer, const char* inner) {
+    return m.run({probe("masks_shared"), "parent", inner},
+                 {.env = {{"CUDA_VISIBLE_DEVICES", outer}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}});
+  };
+  const Result leaves = child_of("2,3", "0");
+  EXPECT_EQ(leaves.out, "child: 1 GPUs\n");
+  EXPECT_TRUE(leaves.complains(
+      "] GF106 warning: CUDA_VISIBLE_DEVICES=\"0\" leaves that of the parent, \"2,3\" (pid "))
+      << leaves.err;
+  EXPECT_TRUE(leaves.complains("; here 1 GPU visible: CUDA 0 = host GPU 0\n")) << leaves.err;
+  const Result reorders = child_of("2,3", "3,2");
+  EXPECT_TRUE(reorders.complains(
+      "] GF106 warning: CUDA_VISIBLE_DEVICES=\"3,2\" reorders that of the parent, \"2,3\" (pid "))
+      << reorders.err;
+  // Narrower, the same in other words, and one GPU for each rank.
+  for (const char* inner : {"3", "2", "2,3", "GPU-2c,3"}) EXPECT_EQ(child_of("2,3", inner).err, "") << inner;
+  EXPECT_EQ(child_of("0,1,2,3", "1,3").err, "");
+}
+
+// ---- GF301, GF302
+
+class ForkedChild : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(EveryWay, ForkedChild, testing::Values("forks_shared", "forks_static"),
+                         [](const auto& program) { return std::string(program.param); });
+
+TEST_P(ForkedChild, ThatUsesCudaIsNamedWithWhoInitialisedIt) {
+  FourGpus m;
+  const std::string program = GetParam();
+  const Said said = run(m, {probe(program), "uses"});
+  EXPECT_TRUE(said.result.says("child: cudaErrorInitializationError\n")) << said.result.out;
+  ASSERT_EQ(said.lines.size(), 1u) << said.result.err;
+  EXPECT_TRUE(std::regex_search(
+      said.lines[0],
+      std::regex(
+          "\\] GF302 warning: CUDA used in a forked child \\(pid [0-9]+\\) of a process that had CUDA live "
+          "since its cuInit at \\+[0-9]+\\.[0-9] s \\(called from " +
+          program + "\\): it can't work here;")))
+      << said.lines[0];
+  EXPECT_TRUE(program != "forks_shared" ||
+              std::regex_search(said.lines[0],
+                                std::regex("; cudaMalloc at forks_shared\\+0x[0-9a-f]+ \\(use\\), thread")))
+      << said.lines[0];
+  EXPECT_EQ(said.counts, (Counts{{"GF301", 1}}));  // of the parent
+}
+
+TEST_P(ForkedChild, ThatDoesNotUseCudaIsNoWarning) {
+  FourGpus m;
+  for (const char* what : {"idles", "execs"}) {
+    const Said said = run(m, {probe(GetParam()), what});
+    EXPECT_EQ(said.result.err, "") << what;
+    EXPECT_EQ(said.counts, (Counts{{"GF301", 1}})) << what;
+  }
+  const Said before = run(m, {probe(GetParam()), "before"});
+  EXPECT_TRUE(before.result.says("child: cudaSuccess\nparent: cudaSuccess\n")) << before.result.out;
+  EXPECT_EQ(before.result.err, "");
+  EXPECT_EQ(before.counts, Counts{});
+}
+
+TEST(ForkedChildOfADriverProgram, ThatUsesCudaIsNamed) {
+  FourGpus m;
+  const Said said = run(m, {probe("forks"), "after"});
+  ASSERT_EQ(said.lines.size(), 1u) << said.result.err;
+  EXPECT_TRUE(said.result.complains("] GF302 warning: CUDA used in a forked child (pid ")) << said.lines[0];
+  EXPECT_TRUE(said.result.complains("; cuInit at forks+0x")) << said.lines[0];
+}
+
+TEST(Fork, WithCudaLiveIsSaidWhereInfoIsAskedFor) {
+  FourGpus m;
+  const Said said =
+      run(m, {probe("forks_shared"), "idles"}, {.devices = "2,0", .env = {{"GPUFENCE_STDERR", "info"}}});
+  ASSERT_EQ(said.lines.size(), 1u) << said.result.err;
+  EXPECT_TRUE(std::regex_search(
+      said.lines[0],
+      std::regex(
+          "\\] GF301 info: forked with CUDA live since cuInit at \\+[0-9]+\\.[0-9] s "
+          "\\(called from forks_shared\\): a child that does not run another program can't use CUDA; fork "
+          "at forks_shared\\+0x[0-9a-f]+ \\(split\\), thread \"forks_shared\"$")))
+      << said.lines[0];
 }
 
 }  // namespace
