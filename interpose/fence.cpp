@@ -2,11 +2,11 @@
 // the rules are built aside and published with one compare-and-swap.
 #include "fence.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <dlfcn.h>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,7 +15,9 @@
 
 #include "dispatch/dispatch.h"
 #include "hooks/mask.h"
+#include "journal/log_file.h"
 #include "journal/report.h"
+#include "journal/run_directory.h"
 #include "journal/write.h"
 #include "observe/process.h"
 
@@ -56,6 +58,13 @@ Severity stderr_level(const std::optional<std::string>& text) {
   return *text == "off" ? Severity::off : Severity::warning;
 }
 
+bool in_color(const Environment& environment) {
+  const std::string asked = environment("GPUFENCE_COLOR").value_or("auto");
+  if (asked != "auto") return asked == "always";
+  return environment("NO_COLOR").value_or("").empty() && environment("TERM").value_or("dumb") != "dumb" &&
+         ::isatty(STDERR_FILENO) == 1;
+}
+
 std::string read_file(const char* path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -71,6 +80,57 @@ std::vector<std::string> initial_settings() {
     const std::size_t end = std::min(all.find('\0', at), all.size());
     if (all.compare(at, 8, "GPUFENCE") == 0) settings.push_back(all.substr(at, end - at));
     at = end + 1;
+  }
+  return settings;
+}
+
+std::string local_time(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  std::array<char, 64> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), format, &local)};
+}
+
+// The user's name as /etc/passwd has it, else the number: the C library's own look-up may load other
+// libraries, ask a daemon and wait, which is not for us to do here.
+std::string user_name() {
+  const std::string id = std::to_string(::geteuid());
+  std::ifstream file("/etc/passwd");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t name = line.find(':');
+    const std::size_t password = name == std::string::npos ? name : line.find(':', name + 1);
+    if (password == std::string::npos) continue;
+    if (line.compare(password + 1, id.size() + 1, id + ':') == 0) return line.substr(0, name);
+  }
+  return id;
+}
+
+journal::Settings journal_settings(const Environment& environment) {
+  journal::Settings settings;
+  settings.stderr_level = stderr_level(environment("GPUFENCE_STDERR"));
+  settings.json = environment("GPUFENCE_LOG_FORMAT") == "json";
+  settings.color = in_color(environment);
+  for (const std::string& code : split(environment("GPUFENCE_IGNORE").value_or("")))
+    settings.ignored.insert(code);
+  for (const char* name : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK"}) {
+    if (!settings.rank.empty()) break;
+    settings.rank = environment(name).value_or("");
+  }
+  const std::string pid = std::to_string(::getpid());
+  settings.run_id = environment("GPUFENCE_RUN").value_or("");
+  // Without the launcher a process is a run of its own.
+  if (!journal::is_run_name(settings.run_id)) settings.run_id = local_time("%Y%m%d-%H%M%S-") + pid;
+  settings.state_directory = journal::state_directory(environment("XDG_STATE_HOME"), environment("HOME"));
+  if (!settings.state_directory.empty())
+    settings.run_directory = settings.state_directory + '/' + settings.run_id;
+  if (const auto log = environment("GPUFENCE_LOG"); log && !log->empty()) {
+    std::array<char, 256> host{};
+    (void)::gethostname(host.data(), host.size() - 1);
+    std::string job = environment("SLURM_JOB_ID").value_or("");
+    if (job.empty()) job = environment("GPUFENCE_JOB").value_or("none");
+    settings.log =
+        journal::expand_path(*log, {pid, user_name(), host.data(), job, local_time("%Y%m%d-%H%M%S")});
   }
   return settings;
 }
@@ -184,17 +244,13 @@ void at_exit() noexcept {
     const journal::Report report = make_report(*from);
     if (from->reporting.to_stderr) journal::write_quietly(2, journal::to_text(report));
     if (from->reporting.file.empty()) return;
-    // One line a process, appended: the processes of a run share the file. Not blocking: a FIFO may have no
-    // reader.
-    const int file =
-        ::open(from->reporting.file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
-    if (file < 0 || !journal::write_quietly(file, journal::to_json_line(report))) {
+    // One line a process, appended: the processes of a run share the file.
+    if (!journal::append_line(from->reporting.file, journal::to_json_line(report), 0644)) {
       const std::string reason = std::strerror(errno);
       hooks::say("GF502", Severity::error, [&] {
         return "the report could not be written to " + from->reporting.file + ": " + reason;
       });
     }
-    if (file >= 0) ::close(file);
   } catch (...) {
     // No memory left for a report: the program's exit status is not ours to change.
   }
@@ -234,8 +290,9 @@ Configuration configure(const Environment& environment) {
   Configuration out;
   out.rules = std::make_unique<Rules>();
   Rules& rules = *out.rules;
-  rules.journal = std::make_unique<journal::Journal>(
-      journal::Settings{stderr_level(environment("GPUFENCE_STDERR")), 10, 2});
+  journal::Settings settings = journal_settings(environment);
+  out.run_id = settings.run_id;
+  rules.journal = std::make_unique<journal::Journal>(settings);
   out.reporting.to_stderr = environment("GPUFENCE_REPORT") == "stderr";
   out.reporting.file = environment("GPUFENCE_REPORT_FILE").value_or("");
   if (environment("GPUFENCE") == "off" || environment("GPUFENCE_MODE") == "off") {
@@ -255,7 +312,8 @@ Configuration configure(const Environment& environment) {
        {std::pair{"GPUFENCE", "off"}, std::pair{"GPUFENCE_MODE", "enforce off"},
         std::pair{"GPUFENCE_ON_ERROR", "deny allow"}, std::pair{"GPUFENCE_NUMBERING", "host view"},
         std::pair{"GPUFENCE_DIAGNOSE", "off default"}, std::pair{"GPUFENCE_REPORT", "stderr"},
-        std::pair{"GPUFENCE_STDERR", "off error warning info"}}) {
+        std::pair{"GPUFENCE_STDERR", "off error warning info"}, std::pair{"GPUFENCE_LOG_FORMAT", "text json"},
+        std::pair{"GPUFENCE_COLOR", "auto always never"}}) {
     const auto value = environment(name);
     if (!value || value->empty() ||
         (" " + std::string(known) + " ").find(" " + *value + " ") != std::string::npos)
@@ -309,7 +367,7 @@ unsigned dispatch::arm(bool for_cuda) {
     Configuration configuration = configure(environment);
     auto mine = std::make_unique<Armed>();
     mine->reporting = configuration.reporting;
-    mine->run_id = environment("GPUFENCE_RUN").value_or("");
+    mine->run_id = configuration.run_id;
     const Rules* built = configuration.rules.get();
     if (&hooks::publish_rules(std::move(configuration.rules)) == built) {
       reporting_pid.store(getpid());

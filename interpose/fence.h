@@ -22,6 +22,7 @@ struct Reporting {
 struct Configuration {
   std::unique_ptr<hooks::Rules> rules;
   Reporting reporting;
+  std::string run_id;  // a process without a launcher has one of its own
 };
 [[nodiscard]] Configuration configure(const Environment& environment);
 

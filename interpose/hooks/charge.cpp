@@ -41,7 +41,7 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
   const observe::Device& device = seen.devices[place.row];
   if (seen.refusal_said[place.row].exchange(true, std::memory_order_relaxed)) {
     try {
-      rules().journal->count("GF401");
+      rules().journal->count("GF401", device.uuid);
     } catch (...) {
     }
     return CUDA_ERROR_OUT_OF_MEMORY;

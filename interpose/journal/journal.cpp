@@ -1,16 +1,29 @@
 // See journal.h.
 #include "journal/journal.h"
 
-#include <mutex>
-#include <set>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <mutex>
+
+#include <fmt/format.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "journal/log_file.h"
+#include "journal/record.h"
+#include "journal/run_directory.h"
 #include "journal/write.h"
 
 namespace gpufence::journal {
 namespace {
+
+constexpr std::size_t kMostRuns = 200;      // kept in a state directory
+constexpr std::size_t kMostCounted = 1000;  // findings whose counts are recorded at the end
 
 // A descriptor, not a FILE: the host's stdio buffers and locks are its own. One write a line keeps lines
 // whole.
@@ -44,6 +57,31 @@ spdlog::level::level_enum level_of(Severity severity) {
   return spdlog::level::off;
 }
 
+std::string in_color(Severity severity, bool color) {
+  const std::string word(text(severity));
+  if (!color) return word;
+  const char* lead = severity == Severity::error     ? "\033[31m"
+                     : severity == Severity::warning ? "\033[33m"
+                                                     : "\033[36m";
+  return lead + word + "\033[0m";
+}
+
+// Names of threads and files may hold anything.
+std::string on_one_line(std::string message) {
+  for (char& c : message) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return message;
+}
+
+Speaker speaker(const Settings& settings) {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return {
+      settings.run_id, getpid(), settings.rank,
+      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<std::uint64_t>(now.tv_nsec)};
+}
+
 }  // namespace
 
 std::string_view text(Severity severity) {
@@ -64,14 +102,25 @@ struct Journal::State {
   explicit State(const Settings& settings)
       : logger("gpufence", std::make_shared<DescriptorSink>(settings.descriptor)) {
     logger.set_pattern("gpufence[%P] %v");
-    logger.set_level(level_of(settings.stderr_level));
+    logger.set_level(spdlog::level::trace);  // the level is looked at before
   }
+
+  struct Said {
+    std::uint64_t count = 1;
+    std::optional<Finding> finding;  // kept for its count at the end
+  };
   std::mutex lock;
   std::map<std::string, std::uint64_t> counts;
-  std::set<std::string> said;
+  std::map<std::string, Said> said;
   unsigned lines = 0;
   std::uint64_t cut = 0;
   spdlog::logger logger;
+
+  // The run's directory and what its processes share: found out once, by the first thread that speaks.
+  std::once_flag looked;
+  bool directory = false;
+  RunShare* share = nullptr;
+  std::atomic<bool> log_failed{false};
 };
 
 Journal::Journal(const Settings& settings) : state_(std::make_unique<State>(settings)), settings_(settings) {}
@@ -81,39 +130,106 @@ void Journal::say(const Finding& finding) {
   {
     const std::lock_guard guard(state_->lock);
     ++state_->counts[finding.code];
-    if (!state_->said.insert(std::string(finding.code) + finding.once).second) return;
-    if (finding.severity < settings_.stderr_level) return;
+    const auto [place, first] = state_->said.try_emplace(std::string(finding.code) + finding.once);
+    if (!first) {
+      ++place->second.count;
+      return;
+    }
+    if (settings_.ignored.contains(finding.code)) return;
+    if (state_->said.size() <= kMostCounted) place->second.finding = finding;
+  }
+  std::call_once(state_->looked, [&] {
+    if (settings_.run_directory.empty()) return;
+    state_->directory = make_private_directory(settings_.run_directory);
+    if (!state_->directory) return;
+    state_->share = RunShare::open(settings_.run_directory);
+    prune_runs(settings_.state_directory, kMostRuns);
+  });
+  record(finding, 1);
+  if (finding.severity < settings_.stderr_level) return;
+  if (RunShare* share = state_->share; share != nullptr) {
+    if (!share->first(std::hash<std::string>{}(key_of(finding))) || !share->take_line(settings_.stderr_lines))
+      return;
+  } else {
+    const std::lock_guard guard(state_->lock);
     if (state_->lines == settings_.stderr_lines) {
       ++state_->cut;
       return;
     }
     ++state_->lines;
   }
-  state_->logger.log(level_of(finding.severity), "{} {}: {}", finding.code, text(finding.severity),
-                     finding.message);
+  print(finding, 1);
 }
 
-void Journal::count(const char* code) {
+// Neither is done under the lock: a disk may be slow, and other threads only count.
+void Journal::record(const Finding& finding, std::uint64_t count) {
+  if (!state_->directory && settings_.log.empty()) return;
+  const std::string line = to_json_line(finding, speaker(settings_), count);
+  if (state_->directory) {
+    const std::string path = settings_.run_directory + '/' + kRecordsFile;
+    if (!append_line(path, line, 0600, kMostRecordBytes) && errno == ENOENT &&
+        make_private_directory(settings_.run_directory))
+      append_line(path, line, 0600, kMostRecordBytes);
+  }
+  if (settings_.log.empty() || append_line(settings_.log, line, 0644)) return;
+  const std::string reason = std::strerror(errno);
+  if (state_->log_failed.exchange(true)) return;
+  const Finding lost{.code = "GF502",
+                     .severity = Severity::error,
+                     .message = "the log " + settings_.log + " can't be written (" + reason +
+                                "): findings are missing there; write another --log"};
+  count_one(lost.code);
+  if (lost.severity >= settings_.stderr_level) print(lost, 1);
+}
+
+void Journal::print(const Finding& finding, std::uint64_t count) {
+  if (settings_.json) {
+    write_quietly(settings_.descriptor, to_json_line(finding, speaker(settings_), count));
+    return;
+  }
+  const std::string lead = *finding.code == '\0' ? std::string{}
+                                                 : fmt::format("{} {}: ", finding.code,
+                                                               in_color(finding.severity, settings_.color));
+  state_->logger.log(level_of(finding.severity), "{}{}", lead, on_one_line(finding.message));
+}
+
+void Journal::count_one(const char* code) {
   const std::lock_guard guard(state_->lock);
   ++state_->counts[code];
 }
 
 bool Journal::counted_again(const char* code, const std::string& once) {
   const std::lock_guard guard(state_->lock);
-  if (!state_->said.contains(std::string(code) + once)) return false;
+  const auto said = state_->said.find(std::string(code) + once);
+  if (said == state_->said.end()) return false;
   ++state_->counts[code];
+  ++said->second.count;
   return true;
 }
 
+void Journal::count(const char* code, const std::string& once) {
+  const std::lock_guard guard(state_->lock);
+  ++state_->counts[code];
+  if (const auto said = state_->said.find(std::string(code) + once); said != state_->said.end())
+    ++said->second.count;
+}
+
 void Journal::close() {
+  std::vector<State::Said> repeated;
   std::uint64_t cut = 0;
   {
     const std::lock_guard guard(state_->lock);
     std::swap(cut, state_->cut);
+    for (auto& [key, said] : state_->said) {
+      if (said.count > 1 && said.finding) repeated.push_back(said);
+      said.finding.reset();
+    }
   }
-  if (cut > 0)
-    state_->logger.log(spdlog::level::warn, "{} more findings; the report (--report) counts them by code",
-                       cut);
+  for (const State::Said& said : repeated) record(*said.finding, said.count);
+  if (state_->share != nullptr) cut = state_->share->cut_to_say();
+  if (cut == 0 || settings_.stderr_level == Severity::off) return;
+  const char* where = state_->directory ? " more: gpufence last" : " more: --log FILE keeps them";
+  print({.severity = Severity::info, .message = std::to_string(cut) + where}, cut);
 }
 
 std::map<std::string, std::uint64_t> Journal::counts() const {

@@ -1,12 +1,14 @@
 // What we say: findings as records, one a line. The text on stderr is limited, because a tool that floods the
-// terminal is switched off; every finding is counted all the same. spdlog stands behind it and does not show.
-// Lines are whole or absent: each is one write(2). stdout is never touched.
+// terminal is switched off; every finding is counted all the same, and its record goes to the directory of
+// the run and to the log. spdlog stands behind it and does not show. Lines are whole or absent: each is one
+// write(2). stdout is never touched.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -49,8 +51,17 @@ struct Finding {
 
 struct Settings {
   Severity stderr_level = Severity::warning;  // least severity that is said
-  unsigned stderr_lines = 10;                 // a process; what goes beyond is counted
+  unsigned stderr_lines = 10;                 // a run; what goes beyond is counted
   int descriptor = 2;                         // where "stderr" is
+  bool json = false;                          // there, records instead of text
+  bool color = false;                         // there
+  std::string run_id{};                       // empty: none
+  std::string rank{};                         // empty: none
+  // Absolute paths; empty: none. The run's lies below the state directory and is made when there is something
+  // to say.
+  std::string state_directory{}, run_directory{};
+  std::string log{};                // every record as a JSON line as well
+  std::set<std::string> ignored{};  // codes that are counted and not said
 };
 
 class Journal {
@@ -62,11 +73,11 @@ class Journal {
 
   // Says or counts; from any thread.
   void say(const Finding& finding);
-  // Counts one more of a code without building its words.
-  void count(const char* code);
+  // Counts one more of a code, and of what was said of it once, without building its words.
+  void count(const char* code, const std::string& once = {});
   // Whether such a finding was said before; then it is counted, and its words need not be built.
   [[nodiscard]] bool counted_again(const char* code, const std::string& once);
-  // At exit: "N more …" if the limit cut any.
+  // At exit: what was found more than once is recorded again with its count; "N more …" if the limit cut any.
   void close();
 
   [[nodiscard]] std::map<std::string, std::uint64_t> counts() const;
@@ -76,6 +87,10 @@ class Journal {
 
  private:
   struct State;
+  void record(const Finding& finding, std::uint64_t count);
+  void print(const Finding& finding, std::uint64_t count);
+  void count_one(const char* code);
+
   std::unique_ptr<State> state_;
   Settings settings_;
 };

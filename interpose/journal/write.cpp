@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,40 +18,46 @@ namespace {
 constexpr int kPatienceMs =
     200;  // a reader that is slow gets this long a piece; one that is stopped, no more
 
-// For this thread and the time of a write: a SIGPIPE of ours is taken back, one that was pending stays.
-class WithoutSigpipe {
+// For this thread and the time of a write: a SIGPIPE or SIGXFSZ of ours is taken back, one that was pending
+// stays.
+class WithoutSignals {
  public:
-  WithoutSigpipe() noexcept {
-    sigset_t pending;
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    was_pending_ = sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
-    blocked_ = pthread_sigmask(SIG_BLOCK, &pipe_, &before_) == 0;
+  WithoutSignals() noexcept {
+    sigemptyset(&ours_);
+    sigaddset(&ours_, SIGPIPE);
+    sigaddset(&ours_, SIGXFSZ);
+    sigemptyset(&pending_);
+    known_ = sigpending(&pending_) == 0;
+    blocked_ = pthread_sigmask(SIG_BLOCK, &ours_, &before_) == 0;
   }
-  ~WithoutSigpipe() {
+  ~WithoutSignals() {
     const int kept = errno;
-    if (raised_ && !was_pending_) {
+    if (raised_ != 0 && known_ && sigismember(&pending_, raised_) == 0) {
+      sigset_t one;
+      sigemptyset(&one);
+      sigaddset(&one, raised_);
       const timespec now{};
-      while (sigtimedwait(&pipe_, nullptr, &now) < 0 && errno == EINTR) {
+      while (sigtimedwait(&one, nullptr, &now) < 0 && errno == EINTR) {
       }
     }
     if (blocked_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
     errno = kept;
   }
-  WithoutSigpipe(const WithoutSigpipe&) = delete;
-  WithoutSigpipe& operator=(const WithoutSigpipe&) = delete;
+  WithoutSignals(const WithoutSignals&) = delete;
+  WithoutSignals& operator=(const WithoutSignals&) = delete;
 
-  void raised() noexcept { raised_ = true; }
+  void failed() noexcept { raised_ = errno == EPIPE ? SIGPIPE : errno == EFBIG ? SIGXFSZ : 0; }
 
  private:
-  sigset_t pipe_{}, before_{};
-  bool was_pending_ = false, blocked_ = false, raised_ = false;
+  sigset_t ours_{}, pending_{}, before_{};
+  bool known_ = false, blocked_ = false;
+  int raised_ = 0;
 };
 
 }  // namespace
 
 bool write_quietly(int descriptor, std::string_view text) noexcept {
-  WithoutSigpipe guard;
+  WithoutSignals guard;
   while (!text.empty()) {
     pollfd ready{descriptor, POLLOUT, 0};
     const int polled = poll(&ready, 1, kPatienceMs);
@@ -62,11 +69,27 @@ bool write_quietly(int descriptor, std::string_view text) noexcept {
     // A pipe that polls as writable takes PIPE_BUF bytes without blocking.
     const ssize_t written = ::write(descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EPIPE) guard.raised();
+    if (written < 0) guard.failed();
     if (written <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+bool write_at_once(int descriptor, std::string_view before, std::string_view text) noexcept {
+  WithoutSignals guard;
+  const iovec parts[] = {{const_cast<char*>(before.data()), before.size()},
+                         {const_cast<char*>(text.data()), text.size()}};
+  ssize_t written = 0;
+  do written = ::writev(descriptor, parts, 2);
+  while (written < 0 && errno == EINTR);
+  if (written < 0) {
+    guard.failed();
+    return false;
+  }
+  if (static_cast<std::size_t>(written) == before.size() + text.size()) return true;
+  errno = ENOSPC;
+  return false;
 }
 
 }  // namespace gpufence::journal

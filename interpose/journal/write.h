@@ -1,5 +1,6 @@
 // Writing into the host's descriptors without becoming the host's fault. A closed pipe would raise SIGPIPE, a
-// full one that nobody drains would block for ever; both lose our text and leave the program alone.
+// file at the limit of its size SIGXFSZ, a full pipe that nobody drains would block for ever; all of them
+// lose our text and leave the program alone.
 #pragma once
 
 #include <string_view>
@@ -8,5 +9,8 @@ namespace gpufence::journal {
 
 // Writes all of it, in pieces that a pipe takes whole. False if any of it was lost (errno tells why).
 bool write_quietly(int descriptor, std::string_view text) noexcept;
+
+// In one write, which a regular file takes whole or, when it is full, in part. `before` goes before the text.
+bool write_at_once(int descriptor, std::string_view before, std::string_view text) noexcept;
 
 }  // namespace gpufence::journal

@@ -1,0 +1,124 @@
+// See record.h.
+#include "journal/record.h"
+
+#include <fmt/format.h>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace gpufence::journal {
+namespace {
+
+using nlohmann::json;
+
+json text_or_null(const std::string& text) {
+  return text.empty() ? json(nullptr) : json(text);
+}
+
+json number_or_null(const std::optional<std::uint64_t>& number) {
+  return number ? json(*number) : json(nullptr);
+}
+
+json gpu(const Gpu& gpu) {
+  if (gpu.uuid.empty()) return nullptr;
+  return {{"ordinal", gpu.ordinal >= 0 ? json(gpu.ordinal) : json(nullptr)},
+          {"host_index", gpu.host_index >= 0 ? json(gpu.host_index) : json(nullptr)},
+          {"uuid", gpu.uuid},
+          {"pci", text_or_null(gpu.pci)},
+          {"name", text_or_null(gpu.name)}};
+}
+
+json site(const Site& site) {
+  if (site.object.empty()) return nullptr;
+  return {{"object", site.object},
+          {"build_id", text_or_null(site.build_id)},
+          {"symbol", text_or_null(site.symbol)},
+          {"offset", site.offset}};
+}
+
+std::string text_of(const json& record, const char* key) {
+  const auto found = record.find(key);
+  return found != record.end() && found->is_string() ? found->get<std::string>() : std::string{};
+}
+
+std::string key_of(const std::string& code, const json& site, const json& device, const json& other,
+                   const std::string& otherwise) {
+  if (!site.is_object()) return code + ' ' + otherwise;
+  std::string key = code + ' ' + text_of(site, "object") + '+' + site.value("offset", json(0)).dump();
+  for (const json* one : {&device, &other}) key += ' ' + (one->is_object() ? text_of(*one, "uuid") : "");
+  return key;
+}
+
+}  // namespace
+
+std::string time_text(std::uint64_t ns_since_1970) {
+  const auto seconds = static_cast<std::time_t>(ns_since_1970 / 1'000'000'000);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", utc.tm_year + 1900, utc.tm_mon + 1,
+                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ns_since_1970 % 1'000'000'000 / 1000);
+}
+
+std::string key_of(const Finding& finding) {
+  return key_of(finding.code, site(finding.site), gpu(finding.device), gpu(finding.other_device),
+                finding.once.empty() ? finding.message : finding.once);
+}
+
+std::string to_json_line(const Finding& finding, const Speaker& speaker, std::uint64_t count) {
+  const json record = {{"schema", 1},
+                       {"time", time_text(speaker.time_ns)},
+                       {"run_id", text_or_null(speaker.run_id)},
+                       {"pid", speaker.pid},
+                       {"tid", finding.tid > 0 ? json(finding.tid) : json(nullptr)},
+                       {"thread", text_or_null(finding.thread)},
+                       {"rank", text_or_null(speaker.rank)},
+                       {"code", text_or_null(finding.code)},
+                       {"severity", text(finding.severity)},
+                       {"message", finding.message},
+                       {"api", text_or_null(finding.api)},
+                       {"site", site(finding.site)},
+                       {"stack", nullptr},
+                       {"python", nullptr},
+                       {"device", gpu(finding.device)},
+                       {"other_device", gpu(finding.other_device)},
+                       {"bytes", number_or_null(finding.bytes)},
+                       {"held", number_or_null(finding.held)},
+                       {"cap", number_or_null(finding.cap)},
+                       {"scope", text_or_null(finding.scope)},
+                       {"rule", text_or_null(finding.rule)},
+                       {"count", count}};
+  // Names of threads, files and GPUs need not be UTF-8.
+  return record.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
+std::vector<Record> read_records(std::string_view text) {
+  std::vector<Record> records;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) break;  // torn
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end + 1);
+    const json read = json::parse(line, nullptr, false);
+    if (!read.is_object() || read.value("schema", json()) != 1) continue;
+    Record record;
+    record.code = text_of(read, "code");
+    if (record.code.empty()) continue;
+    record.run_id = text_of(read, "run_id");
+    record.time = text_of(read, "time");
+    record.severity = text_of(read, "severity");
+    record.message = text_of(read, "message");
+    if (const auto pid = read.find("pid"); pid != read.end() && pid->is_number_integer())
+      record.pid = pid->get<int>();
+    if (const auto count = read.find("count"); count != read.end() && count->is_number_unsigned())
+      record.count = count->get<std::uint64_t>();
+    const auto part = [&](const char* key) {
+      const auto found = read.find(key);
+      return found == read.end() ? json() : *found;
+    };
+    record.key = key_of(record.code, part("site"), part("device"), part("other_device"), record.message);
+    record.line = line;
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+}  // namespace gpufence::journal
