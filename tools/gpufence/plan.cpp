@@ -448,6 +448,10 @@ Answer<Plan> Planner::run() {
   write_cap(plan_.process_cap);
   write_positions();
   if (options_.report) set("GPUFENCE_REPORT", "stderr");
+  if (options_.diagnose) set("GPUFENCE_DIAGNOSE", *options_.diagnose);
+  if (options_.ignore) set("GPUFENCE_IGNORE", *options_.ignore);
+  if (options_.log_format) set("GPUFENCE_LOG_FORMAT", *options_.log_format);
+  if (options_.color) set("GPUFENCE_COLOR", *options_.color);
   if (options_.loudness) set("GPUFENCE_STDERR", *options_.loudness);
   if (options_.name) set("GPUFENCE_NAME", *options_.name);
   for (const char* name : {"GPUFENCE", "GPUFENCE_MODE"})

@@ -57,10 +57,11 @@ std::filesystem::path target_of(std::filesystem::path path) {
   return path;
 }
 
-// The absolute path of a report that can be written to. Nothing is created: a program that never calls CUDA
+// The absolute path of a file that can be written to. Nothing is created: a program that never calls CUDA
 // has no report, and should leave no empty file.
-tl::expected<std::string, Error> report_path(const std::string& file, bool dry_run) {
-  const std::string what = "--report-file " + file;
+tl::expected<std::string, Error> output_path(const std::string& option, const std::string& file,
+                                             bool dry_run) {
+  const std::string what = option + ' ' + file;
   const auto unwritable = [&](int reason) {
     return tl::unexpected(
         Error{what, std::string("can't be written (") + std::strerror(reason) + ')', "write another path"});
@@ -97,6 +98,27 @@ tl::expected<std::string, Error> report_path(const std::string& file, bool dry_r
     return unwritable(reason);
   }
   ::close(report);
+  return path;
+}
+
+// As output_path(), of a path whose %p, %u, %h, %j and %t each process replaces by its own.
+tl::expected<std::string, Error> log_path(const std::string& file, bool dry_run) {
+  std::size_t first = std::string::npos;
+  for (std::size_t at = file.find('%'); at != std::string::npos; at = file.find('%', at + 2)) {
+    if (at + 1 == file.size() || std::strchr("puhjt%", file[at + 1]) == nullptr)
+      return tl::unexpected(Error{"--log " + file, "what " + file.substr(at, 2) + " stands for is not known",
+                                  "write %p, %u, %h, %j or %t, and %% for a percent sign"});
+    first = std::min(first, at);
+  }
+  if (first == std::string::npos) return output_path("--log", file, dry_run);
+  // Which file it will be is not known here, and perhaps not even in which directory.
+  std::error_code failed;
+  const std::string path = std::filesystem::absolute(file, failed).string();
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  if (failed || (directory.find('%') == std::string::npos &&
+                 ::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0))
+    return tl::unexpected(
+        Error{"--log " + file, directory + " is no directory that can be written to", "write another path"});
   return path;
 }
 
@@ -236,9 +258,14 @@ int run(std::span<const std::string> words, const Environment& caller) {
     if (plan->needs_fence.empty()) plan->needs_fence = "--sim";
   }
   if (options.report_file) {
-    const auto path = report_path(*options.report_file, options.dry_run);
+    const auto path = output_path("--report-file", *options.report_file, options.dry_run);
     if (!path) return refuse(path.error());
     plan->settings.emplace_back("GPUFENCE_REPORT_FILE", *path);
+  }
+  if (options.log) {
+    const auto path = log_path(*options.log, options.dry_run);
+    if (!path) return refuse(path.error());
+    plan->settings.emplace_back("GPUFENCE_LOG", *path);
   }
   plan->settings.emplace_back("GPUFENCE_RUN", run_name(environment));
 

@@ -26,11 +26,19 @@ constexpr std::array kOptions{
                "counts per process: each child process gets a cap of its own",
                false, "how much memory"},
     OptionSpec{0, "gpu-mem-per-process", "CAP", "cap for each process on each GPU"},
-    OptionSpec{0, "report", "", "exit report on stderr", false, "what is said"},
+    OptionSpec{0, "diagnose", "LEVEL", "off · default · all (pointer arguments at each launch)", false,
+               "what is said"},
+    OptionSpec{0, "ignore", "GFxxx,…", "findings that are counted and not said"},
+    OptionSpec{0, "log", "FILE",
+               "every finding of every process to FILE as well, as JSON lines; in it %p is the\npid, %u the "
+               "user, %h the host, %j the job, %t the time, %% a percent sign"},
+    OptionSpec{0, "log-format", "HOW", "on stderr: text (default) · json"},
+    OptionSpec{0, "report", "", "exit report on stderr"},
     OptionSpec{0, "report-file", "FILE",
                "exit report as JSON lines to FILE, which may be a FIFO that has a reader"},
     OptionSpec{'q', "quiet", "", "errors only"},
     OptionSpec{'v', "verbose", "", "notes as well as warnings"},
+    OptionSpec{0, "color", "HOW", "auto (default) · always · never; NO_COLOR is honoured"},
     OptionSpec{0, "dry-run", "",
                "print GPUs, caps, what decides them, environment and exec line; run nothing", false, "other"},
     OptionSpec{0, "sim", "SPEC", "on simulated GPUs: 4 · 4x80GiB · 8xh100 · machine.toml"},
@@ -41,14 +49,35 @@ constexpr std::array kOptions{
     OptionSpec{'V', "version", "", "version, library and CUDA range"},
 };
 
-tl::expected<std::string, Error> one_of(const GivenOption& given,
-                                        std::initializer_list<const char*> choices) {
+tl::expected<std::string, Error> one_of(const GivenOption& given, const std::vector<const char*>& choices) {
   std::string text;
   for (const char* choice : choices) {
     if (given.value == choice) return given.value;
     text += (text.empty() ? "" : " or ") + std::string(choice);
   }
   return tl::unexpected(Error{given.written + ' ' + given.value, "is no choice", "write " + text});
+}
+
+struct Choice {
+  std::string_view name;
+  std::vector<const char*> of;
+  std::optional<std::string>* to;
+};
+
+// "GF203,GF401"
+tl::expected<void, Error> are_codes(const GivenOption& given) {
+  std::string_view rest = given.value;
+  while (true) {
+    const std::string_view code = rest.substr(0, rest.find(','));
+    const bool is_code = code.size() == 5 && code.starts_with("GF") &&
+                         code.find_first_not_of("0123456789", 2) == std::string_view::npos;
+    if (!is_code)
+      return tl::unexpected(Error{given.written + ' ' + given.value,
+                                  "'" + std::string(code) + "' is no code of a finding",
+                                  "write codes as in " + given.written + " GF203,GF401"});
+    if (code.size() == rest.size()) return {};
+    rest.remove_prefix(code.size() + 1);
+  }
 }
 
 }  // namespace
@@ -78,6 +107,23 @@ tl::expected<RunOptions, Error> read_run_options(std::span<const std::string> wo
       if (given.value.empty())
         return tl::unexpected(Error{given.written, "names no file", "write --report-file FILE"});
       options.report_file = given.value;
+    }
+    if (name == "log") {
+      if (given.value.empty())
+        return tl::unexpected(Error{given.written, "names no file", "write --log FILE"});
+      options.log = given.value;
+    }
+    for (const Choice& choice : {Choice{"log-format", {"text", "json"}, &options.log_format},
+                                 Choice{"diagnose", {"off", "default", "all"}, &options.diagnose},
+                                 Choice{"color", {"auto", "always", "never"}, &options.color}}) {
+      if (name != choice.name) continue;
+      auto chosen = one_of(given, choice.of);
+      if (!chosen) return tl::unexpected(chosen.error());
+      *choice.to = *chosen;
+    }
+    if (name == "ignore") {
+      if (auto codes = are_codes(given); !codes) return tl::unexpected(codes.error());
+      options.ignore = given.value;
     }
     if (name == "quiet") options.loudness = "error";
     if (name == "verbose") options.loudness = "info";

@@ -21,7 +21,12 @@ struct RunOptions {
   std::optional<std::string> gpu_mem_per_process;
   bool report = false;
   std::optional<std::string> report_file;
-  std::optional<std::string> loudness;  // what GPUFENCE_STDERR becomes: "error" or "info"
+  std::optional<std::string> log;
+  std::optional<std::string> log_format;  // "text" or "json"
+  std::optional<std::string> ignore;      // GFxxx,…
+  std::optional<std::string> diagnose;    // "off", "default" or "all"
+  std::optional<std::string> color;       // "auto", "always" or "never"
+  std::optional<std::string> loudness;    // what GPUFENCE_STDERR becomes: "error" or "info"
   bool dry_run = false;
   std::optional<std::string> sim;
   std::optional<std::string> name;

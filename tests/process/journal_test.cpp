@@ -1,0 +1,207 @@
+// What programs under the fence leave behind: records in the directory of the run and in the log, whole lines
+// whatever happens to the file, and what is said of it by the command afterwards.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "machines.h"
+
+namespace gpufence::harness {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// One GPU that a program can hold 64 MiB of, and no more: each `ends` makes one GF401.
+struct OneGpu : Machine {
+  OneGpu() { add_gpu({.name = "Alpha", .memory = 16_GiB, .uuid = kUuid0, .pci = "0000:01:00.0"}); }
+
+  fs::path state() const { return directory() / "state" / "gpufence"; }
+  // The directory of the only run that had something to say.
+  fs::path run_directory() const {
+    std::vector<fs::path> runs;
+    for (const auto& entry : fs::directory_iterator(state())) runs.push_back(entry.path());
+    EXPECT_EQ(runs.size(), 1u);
+    return runs.empty() ? fs::path() : runs.front();
+  }
+};
+
+const With kCap = {.devices = "0", .gpu_mem = "1GiB"};
+
+With with(std::vector<std::string> options) {
+  With capped = kCap;
+  capped.options = std::move(options);
+  return capped;
+}
+
+std::vector<json> records(const fs::path& file) {
+  std::vector<json> read;
+  const std::string text = read_file(file);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    EXPECT_NE(end, std::string::npos) << "a torn line: " << text.substr(at);
+    if (end == std::string::npos) break;
+    read.push_back(json::parse(text.substr(at, end - at), nullptr, false));
+    EXPECT_FALSE(read.back().is_discarded()) << text.substr(at, end - at);
+    at = end + 1;
+  }
+  return read;
+}
+
+TEST(Records, StandInTheRunsDirectoryWithEveryKey) {
+  OneGpu m;
+  const Result r = m.run({probe("ends"), "exit"}, kCap);
+  EXPECT_EQ(r.exit, 0);
+  const std::vector<json> read = records(m.run_directory() / "records.jsonl");
+  ASSERT_EQ(read.size(), 1u);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : read[0].items()) keys.push_back(key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"api",   "bytes",   "cap",          "code",  "count",    "device",
+                                            "held",  "message", "other_device", "pid",   "python",   "rank",
+                                            "rule",  "run_id",  "schema",       "scope", "severity", "site",
+                                            "stack", "thread",  "tid",          "time"}));
+  EXPECT_EQ(read[0].at("code"), "GF401");
+  EXPECT_EQ(read[0].at("severity"), "warning");
+  EXPECT_EQ(read[0].at("run_id"), m.run_directory().filename().string());
+  EXPECT_EQ(read[0].at("stack"), nullptr);
+  struct stat status {};
+  ASSERT_EQ(stat(m.state().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
+}
+
+TEST(Records, AHealthyProgramLeavesNothingBehind) {
+  OneGpu m;
+  EXPECT_EQ(m.run({probe("hold"), "0", "64"}, kCap).exit, 0);
+  EXPECT_FALSE(fs::exists(m.state()));
+}
+
+TEST(Log, TakesTheRecordsOfEveryProcessAndStderrTheFirst) {
+  OneGpu m;
+  const fs::path log = m.directory() / "log.jsonl";
+  const std::string twice = probe("ends") + " exit; " + probe("ends") + " exit";
+  const Result r = m.run({"/bin/sh", "-c", twice}, with({"--log", log.string()}));
+  const std::vector<json> read = records(log);
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_NE(read[0].at("pid"), read[1].at("pid"));
+  EXPECT_EQ(read[0].at("run_id"), read[1].at("run_id"));
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+}
+
+TEST(Log, MayBeAFileAProcess) {
+  OneGpu m;
+  const Result r = m.run({probe("ends"), "exit"}, with({"--log", (m.directory() / "log-%p-%%").string()}));
+  ASSERT_FALSE(r.calls.empty());
+  EXPECT_EQ(records(m.directory() / ("log-" + std::to_string(r.calls[0].pid) + "-%")).size(), 1u);
+}
+
+TEST(Log, HoldsWholeLinesOfFiftyProcessesAtOnce) {
+  OneGpu m;
+  const fs::path log = m.directory() / "log.jsonl";
+  const std::string fifty = "for i in $(seq 50); do " + probe("ends") + " exit >/dev/null & done; wait";
+  const Result r = m.run({"/bin/bash", "-c", fifty}, with({"--log", log.string()}));
+  EXPECT_EQ(r.exit, 0);
+  EXPECT_EQ(records(log).size(), 50u);
+  EXPECT_EQ(records(m.run_directory() / "records.jsonl").size(), 50u);
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+}
+
+TEST(Log, ThatWasRotatedIsMadeAgain) {
+  OneGpu m;
+  const fs::path log = m.directory() / "log.jsonl";
+  Process first = m.start({"/bin/sh", "-c", probe("ends") + " exit; read go; " + probe("ends") + " exit"},
+                          with({"--log", log.string()}));
+  while (!fs::exists(log)) usleep(1000);
+  ASSERT_TRUE(first.says("OUT_OF_MEMORY"));
+  fs::rename(log, m.directory() / "log.1");
+  first.send("go\n");
+  EXPECT_EQ(first.wait().exit, 0);
+  EXPECT_EQ(records(m.directory() / "log.1").size(), 1u);
+  EXPECT_EQ(records(log).size(), 1u);
+}
+
+TEST(Log, ThatCanNotBeWrittenIsRefusedBeforeTheProgramStarts) {
+  OneGpu m;
+  const Result none = m.run({probe("ends"), "exit"}, with({"--log", "/nowhere/log"}));
+  EXPECT_EQ(none.exit, 125);
+  EXPECT_EQ(none.err,
+            "gpufence: --log /nowhere/log: /nowhere is no directory that can be written to; write another "
+            "path\n");
+  const Result unknown = m.run({probe("ends"), "exit"}, with({"--log", "log-%x"}));
+  EXPECT_EQ(unknown.exit, 125);
+  EXPECT_EQ(unknown.err,
+            "gpufence: --log log-%x: what %x stands for is not known; write %p, %u, %h, %j or %t, and %% for "
+            "a percent sign\n");
+  ASSERT_EQ(mkfifo((m.directory() / "fifo").c_str(), 0600), 0);
+  const Result fifo = m.run({probe("ends"), "exit"}, with({"--log", (m.directory() / "fifo").string()}));
+  EXPECT_EQ(fifo.exit, 125);
+  EXPECT_TRUE(fifo.complains("is a FIFO that has no reader; start the reader first\n")) << fifo.err;
+}
+
+TEST(Log, ThatBecomesUnwritableIsOneLine) {
+  OneGpu m;
+  With given = kCap;
+  given.env["GPUFENCE_LOG"] = "/nowhere/log";
+  const Result r = m.run({probe("ends"), "exit"}, given);
+  EXPECT_EQ(r.exit, 0);
+  EXPECT_TRUE(r.complains("GF502 error: the log /nowhere/log can't be written (No such file or directory)"))
+      << r.err;
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 2) << r.err;
+}
+
+TEST(Log, OnAFullDiskLosesLinesAndNothingElse) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can mount a small disk";
+  OneGpu m;
+  // The disk has room for one page: it holds the first record, or the first few, and tears one.
+  const std::string disk = m.directory() / "disk";
+  fs::create_directory(disk);
+  const std::string script =
+      "mount -t tmpfs -o size=4k none " + disk + " || exit 77; export GPUFENCE_LOG=" + disk +
+      "/log; for i in 1 2 3 4 5 6 7 8; do " + probe("ends") + " exit || exit 3; done; cp " + disk + "/log " +
+      (m.directory() / "kept").string();
+  With given = kCap;
+  const Result r = m.run({"/usr/bin/unshare", "-m", "/bin/sh", "-c", script}, given);
+  if (r.exit == 77 || r.complains("unshare")) GTEST_SKIP() << "no mount namespaces here: " << r.err;
+  EXPECT_EQ(r.exit, 0) << r.err;
+  EXPECT_TRUE(r.complains("GF502 error: the log " + disk + "/log can't be written (No space left on device)"))
+      << r.err;
+  size_t whole = 0;
+  std::string line;
+  std::istringstream kept(read_file(m.directory() / "kept"));
+  while (std::getline(kept, line)) whole += json::accept(line) ? 1 : 0;
+  EXPECT_GE(whole, 2u);
+}
+
+TEST(Journal, WithoutADirectoryToWriteToStillSpeaks) {
+  OneGpu m;
+  With given = kCap;
+  given.env["XDG_STATE_HOME"] = "/proc/nowhere";
+  const Result r = m.run({probe("ends"), "exit"}, given);
+  EXPECT_EQ(r.exit, 0);
+  EXPECT_TRUE(r.complains("] GF401 warning: ")) << r.err;
+}
+
+TEST(Journal, SpeaksJsonAndColorWhereAsked) {
+  OneGpu m;
+  const Result as_json = m.run({probe("ends"), "exit"}, with({"--log-format", "json"}));
+  EXPECT_EQ(json::parse(as_json.err).at("code"), "GF401");
+  const Result colored = m.run({probe("ends"), "exit"}, with({"--color", "always"}));
+  EXPECT_TRUE(colored.complains("] GF401 \x1b[33mwarning\x1b[0m: ")) << colored.err;
+  const Result plain = m.run({probe("ends"), "exit"}, kCap);
+  EXPECT_TRUE(plain.complains("] GF401 warning: ")) << plain.err;
+}
+
+TEST(Journal, IgnoresWhatItIsToldTo) {
+  OneGpu m;
+  const Result r = m.run({probe("ends"), "exit"}, with({"--ignore", "GF104,GF401"}));
+  EXPECT_EQ(r.err, "");
+  EXPECT_FALSE(fs::exists(m.state()));
+}
+
+}  // namespace
+}  // namespace gpufence::harness
