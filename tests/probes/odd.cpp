@@ -1,4 +1,4 @@
-// Programs that do odd but legal things before or around CUDA. Usage: odd pitch | clears | dlmopen
+// Programs that do odd but legal things before or around CUDA. Usage: odd pitch | clears | dlmopen | hides
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -58,10 +58,26 @@ static int second_namespace() {
   return 0;
 }
 
+// Uses a driver in a namespace of its own, until its standard input ends; with a second one in its own.
+static int hides(bool both) {
+  void* hidden = dlmopen(LM_ID_NEWLM, "libcuda.so.1", RTLD_NOW);
+  void* plain = both ? dlopen("libcuda.so.1", RTLD_NOW) : nullptr;
+  for (void* driver : {hidden, plain})
+    if (driver != nullptr)
+      std::printf("cuInit %d\n", reinterpret_cast<CUresult (*)(unsigned)>(dlsym(driver, "cuInit"))(0));
+  std::puts("ready");
+  std::fflush(stdout);
+  char byte;
+  while (read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+  _exit(0);  // two C libraries are about to be torn down
+}
+
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "pitch") return pitch();
   if (what == "clears") return clears();
   if (what == "dlmopen") return second_namespace();
+  if (what == "hides") return hides(argc > 2);
   return 2;
 }

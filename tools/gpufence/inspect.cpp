@@ -192,8 +192,7 @@ std::string levels_of(const std::vector<Part>& parts) {
   return "driver calls, and a runtime that is shared";
 }
 
-tl::expected<Inspection, Error> inspect_file(const std::string& path, const std::string& name,
-                                             const Environment& environment) {
+Inspection inspect_file(const std::string& path, const std::string& name, const Environment& environment) {
   Inspection inspection;
   inspection.executable = ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
   const std::string simulation = find_simulation(own_directory()).value_or("");
@@ -489,12 +488,8 @@ int inspect(std::span<const std::string> words, const Environment& environment) 
     say(*error);
     return kNothing;
   }
-  const auto inspection = inspect_file(path, name, environment);
-  if (!inspection) {
-    say(inspection.error());
-    return kNothing;
-  }
-  return print(json ? json_text(*inspection) : text_of(*inspection));
+  const Inspection inspection = inspect_file(path, name, environment);
+  return print(json ? json_text(inspection) : text_of(inspection));
 }
 
 }  // namespace gpufence::command
