@@ -164,9 +164,10 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
   RUNTIME_HOOK_BODY(function, type, parameters)
 
 #define GPUFENCE_UNWRAP(...) __VA_ARGS__
+#define GPUFENCE_AND(...) __VA_OPT__(, ) __VA_ARGS__
 #define RUNTIME_HOOK_BODY(function, type, parameters)                                     \
   static typename ::gpufence::dispatch::Signature<type>::Result gpufence_body_##function( \
-      const ::gpufence::dispatch::RuntimeCall& call, GPUFENCE_UNWRAP parameters) noexcept
+      const ::gpufence::dispatch::RuntimeCall& call GPUFENCE_AND parameters) noexcept
 
 // Not a tail call: its own frame is what __builtin_return_address reads.
 #define GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, node)                       \
@@ -179,5 +180,5 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
       parameters noexcept {                                                                       \
     const ::gpufence::dispatch::RuntimeCall call{&gpufence_record_##function##_##node,            \
                                                  __builtin_return_address(0)};                    \
-    return gpufence_body_##function(call, GPUFENCE_UNWRAP arguments);                             \
+    return gpufence_body_##function(call GPUFENCE_AND arguments);                                 \
   }

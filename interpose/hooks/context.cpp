@@ -1,6 +1,7 @@
 // The context chapter: which call chose a GPU, and what a context held when it goes. Memory of a context ends
 // with its destruction, of a primary context with its reset or last release; the holdings are released after
 // the driver has done so, up to a mark, since another thread may allocate meanwhile.
+#include "hooks/choice.h"
 #include "hooks/mask.h"
 
 namespace gpufence::hooks {
@@ -13,6 +14,11 @@ constexpr std::size_t kMostDevices = 64;  // CUDA itself knows no more in one pr
 
 // The primary context of each ordinal, as the driver handed it out.
 constinit std::atomic<CUcontext> primary[kMostDevices]{};
+
+CUresult made_current(CUresult result, CUdevice device) noexcept {
+  if (result == CUDA_SUCCESS) note_choice(device);
+  return result;
+}
 
 CUresult created(CUresult result, const CUcontext* context, const char* api, CUdevice device,
                  const void* caller) noexcept {
@@ -74,7 +80,10 @@ bool always() noexcept {
 }  // namespace
 
 HOOK(cuDevicePrimaryCtxRetain, kNeeds, (CUcontext * pctx, CUdevice dev)) {
+  Creation creation(dev, observe::current("cuDevicePrimaryCtxRetain", __builtin_return_address(0)),
+                    __builtin_return_address(0));
   const CUresult result = real<&::cuDevicePrimaryCtxRetain>(pctx, dev);
+  if (result == CUDA_SUCCESS && pctx != nullptr) creation.done();
   if (result == CUDA_SUCCESS && pctx != nullptr && dev >= 0 && static_cast<std::size_t>(dev) < kMostDevices) {
     primary[dev].store(*pctx, std::memory_order_release);
   }
@@ -99,22 +108,26 @@ HOOK(cuDevicePrimaryCtxReset_v2, kNeeds, (CUdevice dev)) {
 }
 
 HOOK(cuCtxCreate, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
-  return created(real<&::cuCtxCreate>(pctx, flags, dev), pctx, "cuCtxCreate", dev,
-                 __builtin_return_address(0));
+  return made_current(
+      created(real<&::cuCtxCreate>(pctx, flags, dev), pctx, "cuCtxCreate", dev, __builtin_return_address(0)),
+      dev);
 }
 HOOK(cuCtxCreate_v2, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
-  return created(real<&::cuCtxCreate_v2>(pctx, flags, dev), pctx, "cuCtxCreate", dev,
-                 __builtin_return_address(0));
+  return made_current(created(real<&::cuCtxCreate_v2>(pctx, flags, dev), pctx, "cuCtxCreate", dev,
+                              __builtin_return_address(0)),
+                      dev);
 }
 HOOK(cuCtxCreate_v3, kNeeds,
      (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags, CUdevice dev)) {
-  return created(real<&::cuCtxCreate_v3>(pctx, paramsArray, numParams, flags, dev), pctx, "cuCtxCreate", dev,
-                 __builtin_return_address(0));
+  return made_current(created(real<&::cuCtxCreate_v3>(pctx, paramsArray, numParams, flags, dev), pctx,
+                              "cuCtxCreate", dev, __builtin_return_address(0)),
+                      dev);
 }
 HOOK(cuCtxCreate_v4, kNeeds,
      (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev)) {
-  return created(real<&::cuCtxCreate_v4>(pctx, ctxCreateParams, flags, dev), pctx, "cuCtxCreate", dev,
-                 __builtin_return_address(0));
+  return made_current(created(real<&::cuCtxCreate_v4>(pctx, ctxCreateParams, flags, dev), pctx, "cuCtxCreate",
+                              dev, __builtin_return_address(0)),
+                      dev);
 }
 
 HOOK(cuCtxDestroy, kNeeds, (CUcontext ctx)) {
@@ -132,7 +145,9 @@ HOOK(cuCtxGetCurrent, dispatch::kFindings, (CUcontext * pctx)) {
 
 HOOK(cuCtxSetCurrent, dispatch::kFindings, (CUcontext ctx)) {
   note_use("cuCtxSetCurrent", __builtin_return_address(0));
-  return real<&::cuCtxSetCurrent>(ctx);
+  const CUresult result = real<&::cuCtxSetCurrent>(ctx);
+  if (result == CUDA_SUCCESS) arrived(ctx, "cuCtxSetCurrent", __builtin_return_address(0));
+  return result;
 }
 
 }  // namespace gpufence::hooks

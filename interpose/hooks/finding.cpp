@@ -49,6 +49,7 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
     finding.site = observe::site_of(fault.call.caller);
     finding.tid = observe::thread_id();
     finding.thread = observe::thread_name();
+    finding.bytes = fault.bytes;
     finding.device = record_of(*seen, fault.device);
     finding.other_device = record_of(*seen, fault.other_device);
     finding.message = words(*seen);

@@ -13,7 +13,8 @@ struct Fault {
   observe::Call call{};
   int device = -1;        // ordinal; where the work was to be done
   int other_device = -1;  // ordinal; -1: there is none
-  std::string once{};     // what makes it the same finding; empty: the place and the two GPUs
+  std::optional<std::uint64_t> bytes{};
+  std::string once{};  // what makes it the same finding; empty: the place and the two GPUs
 };
 
 // `words` come before "; cudaLaunchKernel at app+0x4c10 (step), thread "worker-2"".

@@ -3,6 +3,7 @@
 // runtime is shared: nvcc links it statically by default, and then these names are out of reach.
 #include <cuda_runtime_api.h>
 
+#include "hooks/choice.h"
 #include "hooks/launch.h"
 #include "hooks/mask.h"
 
@@ -56,8 +57,13 @@ using GetProperties = cudaError_t (*)(void* prop, int device);  // its struct di
 
 RUNTIME_HOOK(cudaSetDevice, cudaError_t (*)(int), (int device), (device)) {
   check_mask(call.record->name, call.caller);
+  const observe::InCall in(call.record->name, call.caller);
+  observe::outermost.chooses = true;
   const cudaError_t result = with_ordinal<cudaError_t (*)(int)>(call, device, device);
-  if (result == cudaSuccess) note_chosen(device, {call.record->name, call.caller});
+  if (result == cudaSuccess) {
+    note_chosen(device, {call.record->name, call.caller});
+    note_choice(device);
+  }
   return result;
 }
 
@@ -91,9 +97,9 @@ RUNTIME_12_HOOK(cudaGetDeviceProperties_v2, GetProperties, (void* prop, int devi
 }
 
 // Calls that only lend their name and place to what the driver hooks find below them.
-#define ANNOTATED(function, like, parameters, arguments)                  \
-  RUNTIME_HOOK(function, decltype(&::like), parameters, arguments) {      \
-    return annotated<decltype(&::like)>(call, GPUFENCE_UNWRAP arguments); \
+#define ANNOTATED(function, like, parameters, arguments)              \
+  RUNTIME_HOOK(function, decltype(&::like), parameters, arguments) {  \
+    return annotated<decltype(&::like)>(call GPUFENCE_AND arguments); \
   }
 
 ANNOTATED(cudaStreamCreate, cudaStreamCreate, (cudaStream_t * stream), (stream))
@@ -112,6 +118,54 @@ ANNOTATED(cudaEventRecordWithFlags_ptsz, cudaEventRecordWithFlags,
           (cudaEvent_t event, cudaStream_t stream, unsigned int flags), (event, stream, flags))
 ANNOTATED(cudaEventElapsedTime, cudaEventElapsedTime, (float* ms, cudaEvent_t start, cudaEvent_t end),
           (ms, start, end))
+
+// Memory. The kind of a copy decides which driver call it becomes.
+ANNOTATED(cudaMallocManaged, cudaMallocManaged, (void** pointer, size_t size, unsigned int flags),
+          (pointer, size, flags))
+ANNOTATED(cudaMallocPitch, cudaMallocPitch, (void** pointer, size_t* pitch, size_t width, size_t height),
+          (pointer, pitch, width, height))
+ANNOTATED(cudaMallocHost, cudaMallocHost, (void** pointer, size_t size), (pointer, size))
+ANNOTATED(cudaHostAlloc, cudaHostAlloc, (void** pointer, size_t size, unsigned int flags),
+          (pointer, size, flags))
+ANNOTATED(cudaMemGetInfo, cudaMemGetInfo, (size_t * free, size_t* total), (free, total))
+
+#define ANNOTATED_TWINS(function, twin, parameters, arguments) \
+  ANNOTATED(function, function, parameters, arguments)         \
+  ANNOTATED(twin, function, parameters, arguments)
+
+ANNOTATED_TWINS(cudaMemcpy, cudaMemcpy_ptds, (void* to, const void* from, size_t size, cudaMemcpyKind kind),
+                (to, from, size, kind))
+ANNOTATED_TWINS(cudaMemcpyAsync, cudaMemcpyAsync_ptsz,
+                (void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream),
+                (to, from, size, kind, stream))
+ANNOTATED(cudaMemcpyPeer, cudaMemcpyPeer,
+          (void* to, int to_device, const void* from, int from_device, size_t size),
+          (to, to_device, from, from_device, size))
+ANNOTATED(cudaMemcpyPeerAsync, cudaMemcpyPeerAsync,
+          (void* to, int to_device, const void* from, int from_device, size_t size, cudaStream_t stream),
+          (to, to_device, from, from_device, size, stream))
+ANNOTATED_TWINS(cudaMemcpy2D, cudaMemcpy2D_ptds,
+                (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                 cudaMemcpyKind kind),
+                (to, to_pitch, from, from_pitch, width, height, kind))
+ANNOTATED_TWINS(cudaMemcpy2DAsync, cudaMemcpy2DAsync_ptsz,
+                (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                 cudaMemcpyKind kind, cudaStream_t stream),
+                (to, to_pitch, from, from_pitch, width, height, kind, stream))
+ANNOTATED_TWINS(cudaMemset, cudaMemset_ptds, (void* to, int value, size_t count), (to, value, count))
+ANNOTATED_TWINS(cudaMemsetAsync, cudaMemsetAsync_ptsz,
+                (void* to, int value, size_t count, cudaStream_t stream), (to, value, count, stream))
+ANNOTATED_TWINS(cudaMemset2D, cudaMemset2D_ptds,
+                (void* to, size_t pitch, int value, size_t width, size_t height),
+                (to, pitch, value, width, height))
+ANNOTATED_TWINS(cudaMemset2DAsync, cudaMemset2DAsync_ptsz,
+                (void* to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
+                (to, pitch, value, width, height, stream))
+
+// Where a fault of an earlier launch comes out.
+ANNOTATED(cudaDeviceSynchronize, cudaDeviceSynchronize, (), ())
+ANNOTATED_TWINS(cudaStreamSynchronize, cudaStreamSynchronize_ptsz, (cudaStream_t stream), (stream))
+ANNOTATED(cudaEventSynchronize, cudaEventSynchronize, (cudaEvent_t event), (event))
 
 #define LAUNCH(hook, function)                                                                            \
   hook(function, Launch,                                                                                  \

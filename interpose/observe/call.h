@@ -17,6 +17,7 @@ struct Call {
 // What a thread knows of the runtime call that it is in.
 struct Outermost {
   Call call{};
+  bool chooses = false;    // it names the GPU that the thread is to work on
   bool explained = false;  // a finding was made of it: what goes wrong above it went wrong below
 };
 extern thread_local constinit Outermost outermost;
@@ -25,7 +26,7 @@ extern thread_local constinit Outermost outermost;
 class InCall {
  public:
   InCall(const char* api, const void* caller) noexcept : outermost_(outermost.call.caller == nullptr) {
-    if (outermost_) outermost = {{api, caller}};
+    if (outermost_) outermost = {{api, caller}, false, false};
   }
   ~InCall() {
     if (outermost_) outermost = {};

@@ -331,5 +331,52 @@ TEST(Fork, WithCudaLiveIsSaidWhereInfoIsAskedFor) {
       << said.lines[0];
 }
 
+// ---- GF201, GF202
+
+TEST(ThreadWithoutAChoice, OnAGpuThatTheProcessLeftIsNamed) {
+  FourGpus m;
+  const Said said = run(m, {probe("chooses_shared"), "helper"});
+  EXPECT_EQ(said.result.out, "done\n");
+  EXPECT_TRUE(is_line(
+      said, zero_and_one(
+                "GF201 warning: thread \"pin_memory\" made its first CUDA call without choosing a device → "
+                "#0; the process works on #1, chosen by cudaSetDevice at @ (choose); cudaMallocHost at @ "
+                "(work), thread \"pin_memory\"")));
+  EXPECT_EQ(said.counts, (Counts{{"GF201", 1}}));
+}
+
+TEST(ThreadWithoutAChoice, ThatLeavesAContextIsNamedWithItsPrice) {
+  FourGpus m;
+  const Said said = run(m, {probe("chooses_shared"), "context"});
+  EXPECT_TRUE(is_line(
+      said,
+      zero_and_one("GF202 warning: a context of 64 MiB appeared on #0, which this thread did not choose; the "
+                   "process works on #1, chosen by cudaSetDevice at @ (choose); cudaMallocHost at @ (work), "
+                   "thread \"pin_memory\"")));
+  EXPECT_EQ(said.counts, (Counts{{"GF202", 1}}));
+}
+
+TEST(ThreadWithoutAChoice, IsNoFaultWhereTheProcessWorksThereOrItChooses) {
+  FourGpus m;
+  for (const char* program : {"chooses_shared", "chooses_static"}) {
+    for (const char* what : {"chosen", "one_stays", "ranks"}) {
+      const Said said = run(m, {probe(program), what});
+      EXPECT_EQ(said.result.out, "done\n");
+      EXPECT_EQ(said.result.err, "") << program << ' ' << what;
+      EXPECT_EQ(said.counts, Counts{}) << program << ' ' << what;
+    }
+  }
+}
+
+// What driver calls show is the same for a thread that chose CUDA 0 and for one that said nothing: no guess.
+TEST(ThreadWithoutAChoice, OfAStaticRuntimeIsNotGuessedAt) {
+  FourGpus m;
+  for (const char* what : {"helper", "context"}) {
+    const Said said = run(m, {probe("chooses_static"), what});
+    EXPECT_EQ(said.result.err, "") << what;
+    EXPECT_EQ(said.counts, Counts{}) << what;
+  }
+}
+
 }  // namespace
 }  // namespace gpufence::harness

@@ -1,0 +1,32 @@
+// Which GPU each thread works on, and whether it said so. CUDA puts a thread that says nothing on CUDA 0: a
+// helper thread's first call then works on the wrong GPU, or leaves a context of hundreds of MiB on it, in
+// silence. Only a shared runtime shows the difference between cudaSetDevice(0) and no choice at all; where it
+// is linked statically every thread counts as having chosen.
+#pragma once
+
+#include "hooks/finding.h"
+
+namespace gpufence::hooks {
+
+// This thread chose a GPU: by cudaSetDevice, or by a context of its own making.
+void note_choice(int device) noexcept;
+
+// For a call that may create the primary context of `device`; made before the driver is asked.
+class Creation {
+ public:
+  Creation(int device, const observe::Call& call, const void* caller) noexcept;
+  // After the driver created it. GF202, if nobody chose this GPU.
+  void done() noexcept;
+
+ private:
+  int device_;
+  observe::Call call_;
+  bool unasked_;
+  std::optional<std::uint64_t> used_before_;  // bytes of the card
+};
+
+// A context was made current. GF201, if this is the first that the thread does, it chose nothing, and the
+// process works elsewhere.
+void arrived(CUcontext context, const char* api, const void* caller) noexcept;
+
+}  // namespace gpufence::hooks
