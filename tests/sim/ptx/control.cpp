@@ -203,6 +203,22 @@ const Op* op_nop(Warp&, const Op* op) {
   return op + 1;
 }
 
+const Op* op_alloca(Warp& warp, const Op* op) {
+  const uint32_t lanes = exec_mask(warp, op);
+  const uint32_t* size = row<uint32_t>(warp, op->r[1]);
+  const uint32_t* begin = row<uint32_t>(warp, op->r[3]);
+  const auto align = static_cast<uint32_t>(op->imm);
+  for (unsigned i = 0; i < kLanes; ++i) {
+    if ((lanes >> i & 1) == 0) continue;
+    const uint64_t at = (uint64_t{begin[i]} + row<uint32_t>(warp, op->r[2])[i] + align - 1) / align * align;
+    const uint64_t used = at + size[i] - begin[i];
+    if (used > kAllocaBytes) return fault(warp, op, Fault::Kind::stack_overflow, i);
+    row<uint32_t>(warp, op->r[0])[i] = static_cast<uint32_t>(at);
+    row<uint32_t>(warp, op->r[4])[i] = static_cast<uint32_t>(used);
+  }
+  return op + 1;
+}
+
 const Op* op_nanosleep(Warp& warp, const Op* op) {
   // Somebody else's turn; time itself passes fast enough here.
   if (exec_mask(warp, op) == 0) return op + 1;

@@ -17,6 +17,9 @@ const Op* op_ret(Warp& warp, const Op* op);
 const Op* op_exit(Warp& warp, const Op* op);
 const Op* op_trap(Warp& warp, const Op* op);
 const Op* op_nop(Warp& warp, const Op* op);
+// r0: address, r1: size, r2, r4: bytes in use, r3: where they begin; imm: alignment
+const Op* op_alloca(Warp& warp, const Op* op);
+constexpr uint32_t kAllocaBytes = 16 << 10;  // that one call of a function may take, a thread
 const Op* op_nanosleep(Warp& warp, const Op* op);
 const Op* op_end_of_code(Warp& warp, const Op* op);  // running off the end of a function
 // small[0]: 0 sync, 1 arrive, 2 red.popc, 3 red.and, 4 red.or; small[1]: has a count; small[2]: predicate
@@ -34,6 +37,26 @@ const Op* op_redux(Warp& warp, const Op* op);       // r0, r2: a, r5; small[0]: 
 const Op* op_warp_sync(Warp& warp, const Op* op);   // r5
 const Op* op_activemask(Warp& warp, const Op* op);  // r0
 const Op* op_elect(Warp& warp, const Op* op);       // r0, r1: p, r5
+
+// mbarrier.cpp. r0: the state or predicate that results, r1: count, bytes or parity, r2: state, r4: address;
+// imm: its offset. small[0]: which; small[1]: the address is wide; small[2]: in .shared; small[3]: wants the
+// state.
+enum class Mbarrier : uint8_t {
+  init,
+  inval,
+  arrive,
+  arrive_no_complete,
+  arrive_expect,
+  drop,
+  drop_no_complete,
+  drop_expect,
+  expect,
+  complete,
+  test,
+  test_parity
+};
+const Op* op_mbarrier(Warp& warp, const Op* op);
+const Op* op_mbarrier_pending(Warp& warp, const Op* op);  // r0, r1: state
 
 // video.cpp. r0: d, r1: a, r2: b, r3: c; imm: in Code::videos
 const Op* op_video(Warp& warp, const Op* op);

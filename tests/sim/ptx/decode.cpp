@@ -273,9 +273,12 @@ Place Decoder::any_source(const Operand& operand, Type type, uint8_t* bytes) {
       if (operand.name == "WARP_SZ") return literal(*bytes, kLanes);
       const Place at = *bytes >= 4 ? symbol_address(operand.name, operand.value, *bytes) : 0;
       if (at == 0) {
-        if (operand.name.front() == '%')
+        // Vectors like %tid, and what later versions of PTX may have.
+        if (operand.name.front() == '%' &&
+            (module_.version_major > 9 || (module_.version_major == 9 && module_.version_minor > 0) ||
+             operand.name.ends_with("id") || operand.name.starts_with("%pm")))
           return unsupported("unknown register " + std::string(operand.name)), 0;
-        return invalid("unknown name " + std::string(operand.name)), 0;
+        return invalid("Unknown symbol '" + std::string(operand.name) + "'"), 0;
       }
       return at;
     }
@@ -318,7 +321,7 @@ Place Decoder::any_dest(const Operand& operand, Type type, uint8_t* bytes) {
     return invalid("a result that is no register"), 0;
   Variable* variable = find(operand.name);
   if (variable == nullptr || variable->space != Space::reg)
-    return invalid("unknown register " + std::string(operand.name)), 0;
+    return invalid("Unknown symbol '" + std::string(operand.name) + "'"), 0;
   if (variable->type == Type::pred)
     return invalid("predicate " + std::string(operand.name) + " where a number belongs"), 0;
   *bytes = row_bytes(variable->type);
@@ -343,8 +346,29 @@ Place Decoder::predicate_source(const Operand& operand, bool* negated) {
       if (variable->place == 0) variable->place = place(0);
       return variable->place;
     }
+    if (variable == nullptr && operand.name == "%is_explicit_cluster") return cluster_predicate();
   }
   return invalid("expected a predicate"), 0;
+}
+
+// The one special register that is a predicate.
+Place Decoder::cluster_predicate() {
+  const Place number = place(4), p = place(0);
+  Draft& read = emit(op_special);
+  def(read, 0, number);
+  read.op.small[0] = static_cast<uint8_t>(Special::is_explicit_cluster);
+  read.op.small[1] = 4;
+  Key key;
+  key.kind = Kind::setp;
+  key.from = Type::u32;
+  key.compare = Compare::ne;
+  Draft& draft = emit(isa().compare(key));
+  def(draft, 0, p);
+  def(draft, 1, predicate_sink_);
+  use(draft, 2, number);
+  use(draft, 3, literal(4, 0));
+  use(draft, 4, true_);
+  return p;
 }
 
 Place Decoder::predicate_dest(const Operand& operand) {
@@ -442,10 +466,11 @@ void Decoder::join() {
 
 void Decoder::instruction(const Statement& statement) {
   Ins ins{statement, Opcode(statement.opcode), body_.operands.data() + statement.first, statement.count};
-  if (in_alu(ins)) return;
+  if (in_packed(ins) || !ok() || in_alu(ins)) return;
   if (!ok() || in_memory(ins)) return;
   if (!ok() || in_control(ins)) return;
   if (!ok() || in_video(ins)) return;
+  if (!ok() || in_stack(ins)) return;
   if (ok()) unsupported("");
 }
 
@@ -487,6 +512,27 @@ tl::expected<std::shared_ptr<const Code>, Error> Decoder::run() {
   param_most_ = param_top_;
   for (const Statement& statement : body_.statements) {
     if (statement.kind == Statement::Kind::branch_targets) branch_targets_[statement.opcode] = &statement;
+  }
+
+  const auto allocates = [](const Statement& statement) {
+    return statement.kind == Statement::Kind::instruction &&
+           (statement.opcode.starts_with("alloca.") || statement.opcode.starts_with("stack"));
+  };
+  if (std::any_of(body_.statements.begin(), body_.statements.end(), allocates)) {
+    Declaration area;
+    area.space = Space::local;
+    area.name = "alloca's";  // no identifier: nobody can name it
+    area.size = kAllocaBytes;
+    area.align = 16;
+    declare(area);
+    stack_begin_ = constant(Constant::Kind::local, 4, 0, scopes_.back().names[area.name].offset);
+    stack_used_ = place(4);
+    Key key;
+    key.kind = Kind::mov;
+    key.type = Type::b32;
+    Draft& draft = emit(isa().integer(key));
+    def(draft, 0, stack_used_);
+    use(draft, 1, literal(4, 0));
   }
 
   size_t next_declaration = 0;

@@ -183,13 +183,134 @@ void Decoder::atom(Ins& ins, bool wants_result) {
     draft.op.small[3] = static_cast<uint8_t>(k == 0 ? bytes_of(type) * parts - 1 : 0);
   }
   if (!result || parts == 1) return;
+  for (unsigned k = 0; k < parts; ++k) move(ins, to[k], from[k], bytes_of(type) == 2 ? Type::b16 : Type::b32);
+}
+
+void Decoder::move(const Ins& ins, Place to, Place from, Type type) {
   Key key;
   key.kind = Kind::mov;
-  key.type = bytes_of(type) == 2 ? Type::b16 : Type::b32;
-  for (unsigned k = 0; k < parts; ++k) {
-    Draft& draft = alu(ins, isa().integer(key));
-    def(draft, 0, to[k]);
-    use(draft, 1, from[k]);
+  key.type = type;
+  Draft& draft = alu(ins, isa().integer(key));
+  def(draft, 0, to);
+  use(draft, 1, from);
+}
+
+// alloca, stacksave, stackrestore: each function that has them has an area of its own, and how much of it is
+// in use.
+bool Decoder::in_stack(Ins& ins) {
+  Opcode& op = ins.op;
+  const std::string_view base = op.base();
+  if (base != "alloca" && base != "stacksave" && base != "stackrestore") return false;
+  const Type type = op.take_type();
+  if (type != Type::u32 && type != Type::u64) return unsupported(""), true;
+  if (!arity(ins, base == "alloca" ? 2 : 1, base == "alloca" ? 3 : 1)) return true;
+  const auto resize = [&](Place to, Type to_type, Place from, Type from_type) {
+    if (!ok()) return;
+    Key key;
+    key.kind = Kind::cvt;
+    key.type = to_type;
+    key.from = from_type;
+    Draft& draft = alu(ins, isa().convert(key));
+    def(draft, 0, to);
+    use(draft, 1, from);
+    draft.op.small[0] = static_cast<uint8_t>(to_type);
+    draft.op.small[1] = static_cast<uint8_t>(from_type);
+    draft.op.imm = bytes_of(to_type) | bytes_of(from_type) << 8;
+  };
+  if (base == "stacksave") {
+    resize(dest(ins[0], type), type, stack_used_, Type::u32);
+    return true;
+  }
+  if (base == "stackrestore") {
+    resize(stack_used_, Type::u32, source(ins[0], type), type);
+    return true;
+  }
+  int64_t align = 8;
+  if (ins.count == 3) {
+    if (ins[2].kind != Operand::Kind::integer || ins[2].value <= 0 || ins[2].value > 4096 ||
+        (ins[2].value & (ins[2].value - 1)) != 0)
+      return invalid("alloca wants its alignment as a power of two"), true;
+    align = ins[2].value;
+  }
+  const Place size = source(ins[1], type), d = dest(ins[0], type);
+  if (!ok()) return true;
+  const Place bytes = place(4), at = place(4);
+  resize(bytes, Type::u32, size, type);
+  Draft& draft = alu(ins, op_alloca);
+  def(draft, 0, at);
+  use(draft, 1, bytes);
+  use(draft, 2, stack_used_);
+  use(draft, 3, stack_begin_);
+  def(draft, 4, stack_used_);
+  draft.op.imm = align;
+  resize(d, type, at, Type::u32);
+  return true;
+}
+
+void Decoder::mbarrier_op(Ins& ins, Mbarrier what, const Operand& at, Place count, const Operand* state,
+                          Place token) {
+  const std::string_view where = ins.op.take_any({"shared", "shared::cta", "shared::cluster"});
+  ins.op.take("b64");
+  Place address_place = 0;
+  int64_t offset = 0;
+  bool wide = true;
+  if (!address(at, &address_place, &offset, &wide)) return;
+  const bool waits = what == Mbarrier::test || what == Mbarrier::test_parity;
+  const bool wants = state != nullptr && (waits || state->kind != Operand::Kind::sink);
+  const Place d = !wants ? 0 : waits ? predicate_dest(*state) : dest(*state, Type::b64);
+  if (!ok()) return;
+  Draft& draft = alu(ins, op_mbarrier);
+  if (wants) def(draft, 0, d);
+  use(draft, 1, count);
+  use(draft, 2, token != 0 ? token : literal(8, 0));
+  use(draft, 4, address_place);
+  draft.op.imm = offset;
+  draft.op.small[0] = static_cast<uint8_t>(what);
+  draft.op.small[1] = wide ? 1 : 0;
+  draft.op.small[2] = where.empty() ? 0 : 1;
+  draft.op.small[3] = wants && !waits ? 1 : 0;
+}
+
+void Decoder::mbarrier(Ins& ins) {
+  Opcode& op = ins.op;
+  const std::string_view what = op.take_any({"init", "inval", "arrive", "arrive_drop", "expect_tx",
+                                             "complete_tx", "test_wait", "try_wait", "pending_count"});
+  op.take_any({"acquire", "release", "relaxed"});
+  op.take_any({"cta", "cluster"});
+  const Place one = literal(4, 1);
+  if (what == "pending_count") {
+    op.take("b64");
+    if (!arity(ins, 2)) return;
+    const Place state = source(ins[1], Type::b64), d = dest(ins[0], Type::b32);
+    if (!ok()) return;
+    Draft& draft = alu(ins, op_mbarrier_pending);
+    def(draft, 0, d);
+    use(draft, 1, state);
+  } else if (what == "init") {
+    if (arity(ins, 2)) mbarrier_op(ins, Mbarrier::init, ins[0], source(ins[1], Type::u32), nullptr, 0);
+  } else if (what == "inval") {
+    if (arity(ins, 1)) mbarrier_op(ins, Mbarrier::inval, ins[0], one, nullptr, 0);
+  } else if (what == "arrive" || what == "arrive_drop") {
+    const bool drops = what == "arrive_drop", expects = op.take("expect_tx"), stays = op.take("noComplete");
+    if (!arity(ins, expects || stays ? 3 : 2, 3)) return;
+    const Mbarrier which = expects ? (drops ? Mbarrier::drop_expect : Mbarrier::arrive_expect)
+                           : stays ? (drops ? Mbarrier::drop_no_complete : Mbarrier::arrive_no_complete)
+                                   : (drops ? Mbarrier::drop : Mbarrier::arrive);
+    mbarrier_op(ins, which, ins[1], ins.count == 3 ? source(ins[2], Type::u32) : one, &ins[0], 0);
+  } else if (what == "expect_tx" || what == "complete_tx") {
+    if (arity(ins, 2))
+      mbarrier_op(ins, what == "expect_tx" ? Mbarrier::expect : Mbarrier::complete, ins[0],
+                  source(ins[1], Type::u32), nullptr, 0);
+  } else if (what == "test_wait" || what == "try_wait") {
+    // A try that waits may end before its time: loops around it poll.
+    const bool parity = op.take("parity");
+    if (!arity(ins, 3, what == "try_wait" ? 4 : 3)) return;
+    if (parity)
+      mbarrier_op(ins, Mbarrier::test_parity, ins[1], source(ins[2], Type::u32), &ins[0], 0);
+    else
+      mbarrier_op(ins, Mbarrier::test, ins[1], one, &ins[0], source(ins[2], Type::b64));
+  } else {
+    unsupported("");
   }
 }
 
@@ -197,6 +318,18 @@ void Decoder::atom(Ins& ins, bool wants_result) {
 void Decoder::cp_async(Ins& ins) {
   Opcode& op = ins.op;
   if (!op.take("async")) return void(unsupported(""));
+  if (op.take("mbarrier")) {
+    // The copies are done. Without .noinc the arrival was added to those expected just before.
+    if (!op.take("arrive") || !arity(ins, 1)) return void(unsupported(""));
+    if (op.take("noinc")) {
+      mbarrier_op(ins, Mbarrier::arrive, ins[0], literal(4, 1), nullptr, 0);
+      return;
+    }
+    op.take_any({"shared", "shared::cta"});
+    op.take("b64");
+    alu(ins, op_nop);
+    return;
+  }
   if (op.take("commit_group") || op.take("wait_all")) {
     if (arity(ins, 0)) alu(ins, op_nop);
     return;
@@ -246,6 +379,8 @@ bool Decoder::in_memory(Ins& ins) {
     atom(ins, false);
   else if (base == "cp")
     cp_async(ins);
+  else if (base == "mbarrier")
+    mbarrier(ins);
   else if (base == "prefetch" || base == "prefetchu" || base == "applypriority" || base == "discard") {
     // Hints; what the address is does not matter. discard would allow to forget the bytes: they stay.
     ins.op.take_any({"global", "local", "const", "param"});

@@ -103,6 +103,52 @@ void Decoder::simd_video(Ins& ins, Video video, unsigned parts) {
   code_->videos.push_back(video);
 }
 
+// add, min and max of pairs of 16 bits are what SIMD video instructions are without their selectors.
+bool Decoder::in_packed(Ins& ins) {
+  Opcode& op = ins.op;
+  const bool is_signed = op.has("s16x2");
+  if (!is_signed && !op.has("u16x2")) return false;
+  Video video;
+  video.is_simd = true;
+  video.second = Video::Second::merge;
+  video.d_bits = 16;
+  video.mask = 3;
+  video.a_signed = video.b_signed = video.d_signed = is_signed;
+  for (uint8_t k = 0; k < 2; ++k) {
+    video.a_part[k] = k;
+    video.b_part[k] = static_cast<uint8_t>(2 + k);
+  }
+  if (op.base() == "add")
+    video.what = Video::What::add;
+  else if (op.base() == "min")
+    video.what = Video::What::min;
+  else if (op.base() == "max")
+    video.what = Video::What::max;
+  else
+    return unsupported(""), true;
+  const bool relu = op.take("relu");
+  op.take(is_signed ? "s16x2" : "u16x2");
+  if (relu && (!is_signed || op.base() == "add")) return unsupported(""), true;
+  if (!arity(ins, 3)) return true;
+  const Place a = source(ins[1], Type::b32), b = source(ins[2], Type::b32), d = dest(ins[0], Type::b32);
+  const auto step = [&](Place to, Place x, Place y) {
+    if (!ok()) return;
+    Draft& draft = alu(ins, op_video);
+    def(draft, 0, to);
+    use(draft, 1, x);
+    use(draft, 2, y);
+    use(draft, 3, literal(4, 0));
+    draft.op.imm = static_cast<int64_t>(code_->videos.size());
+    code_->videos.push_back(video);
+  };
+  const Place result = relu && ok() ? place(4) : d;
+  step(result, a, b);
+  if (!relu) return true;
+  video.what = Video::What::max;
+  step(d, result, literal(4, 0));
+  return true;
+}
+
 bool Decoder::in_video(Ins& ins) {
   static constexpr std::pair<std::string_view, Video::What> kNames[] = {
       {"vadd", Video::What::add},      {"vsub", Video::What::sub}, {"vabsdiff", Video::What::difference},

@@ -185,6 +185,13 @@ class Decoder {
   void vote(Ins& ins);
   void match(Ins& ins);
   void redux(Ins& ins);
+  void mbarrier(Ins& ins);
+  void mbarrier_op(Ins& ins, Mbarrier what, const Operand& at, Place count, const Operand* state,
+                   Place token);
+  bool in_stack(Ins& ins);
+  void move(const Ins& ins, Place to, Place from, Type type);
+  bool in_packed(Ins& ins);
+  Place cluster_predicate();
   void plain_control(Ins& ins, Handler handler, Draft::Flow flow = Draft::Flow::next);
   // A guard becomes a branch around what follows; end_guarded() puts the label.
   bool begin_guarded(const Ins& ins, uint32_t* branch);
@@ -219,6 +226,7 @@ class Decoder {
   std::vector<uint32_t> merges_;  // by draft; 0: none
   uint32_t param_top_ = 0, param_most_ = 0, local_top_ = 0;
   Place true_ = 0, false_ = 0, predicate_sink_ = 0;
+  Place stack_used_ = 0, stack_begin_ = 0;  // of alloca
 };
 
 }  // namespace gpufence::sim::ptx

@@ -143,6 +143,16 @@ TEST(Integer, TheNthSetBitIsFound) {
                                          {{0xb2, 0, 5}, 0xffffffff}});
 }
 
+TEST(Integer, PairsOfSixteenBits) {
+  expect("add.u16x2 %r0, %r1, %r2;", {{{0x0001ffff, 0x00020001}, 0x00030000}});
+  expect("add.s16x2 %r0, %r1, %r2;", {{{0x7fff8000, 0x00018000}, 0x80000000}});
+  expect("min.s16x2 %r0, %r1, %r2;", {{{0xffff0003, 0x00010002}, 0xffff0002}});
+  expect("min.u16x2 %r0, %r1, %r2;", {{{0xffff0003, 0x00010002}, 0x00010002}});
+  expect("max.u16x2 %r0, %r1, %r2;", {{{0xffff0003, 0x00010002}, 0xffff0003}});
+  expect("max.relu.s16x2 %r0, %r1, %r2;", {{{0xfffffffd, 0xfffe0002}, 0x00000002}});
+  expect("min.s16x2.relu %r0, %r1, %r2;", {{{0x0005fffd, 0x00040002}, 0x00040000}});
+}
+
 TEST(Video, HalvesAddSubtractAverageAndDiffer) {
   expect("vadd2.u32.u32.u32 %r0, %r1, %r2, %r3;", {{{0x0001ffff, 0x00020001, 0}, 0x00030000}});
   expect("vadd2.u32.u32.u32.sat %r0, %r1, %r2, %r3;", {{{0x0001ffff, 0x00020001, 0}, 0x0003ffff}});

@@ -234,6 +234,83 @@ TEST(Memory, KernelParametersMayBeIndexed) {
   EXPECT_EQ(grid.run("k", 1, 7).kind, Fault::Kind::illegal_address) << "beyond the parameters";
 }
 
+TEST(Memory, AllocaGrowsTheFrameUntilItIsRestored) {
+  // Each thread takes as many bytes as it says; what it wrote stays, and the same place comes again after a
+  // restore.
+  std::vector<uint64_t> data(33);
+  Grid grid(
+      kernel("mov.u32 %r1, %tid.x; mad.lo.u32 %r2, %r1, 8, 8; cvt.u64.u32 %rd2, %r2; stacksave.u64 %rd8; "
+             "alloca.u64 %rd3, "
+             "%rd2, 8; st.local.u64 [%rd3], %rd2; alloca.u64 %rd4, 8, 16; st.local.u64 [%rd4], %rd1; "
+             "cvta.local.u64 %rd5, %rd3; "
+             "ld.u64 %rd6, [%rd5]; and.b64 %rd7, %rd4, 15; add.u64 %rd6, %rd6, %rd7; stackrestore.u64 %rd8; "
+             "alloca.u64 %rd9, "
+             "%rd2; setp.ne.u64 %p1, %rd9, %rd3; @%p1 add.u64 %rd6, %rd6, 1000; sub.u64 %rd4, %rd4, %rd3; "
+             "setp.lt.u64 %p1, "
+             "%rd4, %rd2; @%p1 add.u64 %rd6, %rd6, 2000; mul.wide.u32 %rd3, %r1, 8; add.u64 %rd3, %rd1, "
+             "%rd3; st.global.u64 "
+             "[%rd3], %rd6;"));
+  grid.array(data).ok("k", 1, 33);
+  for (size_t i = 0; i < 33; ++i) EXPECT_EQ(data[i], 8 * i + 8);
+  Grid much(kernel("mov.u64 %rd2, 1000000; alloca.u64 %rd3, %rd2;"));
+  EXPECT_EQ(much.array(data).run("k", 1, 1).kind, Fault::Kind::stack_overflow);
+}
+
+TEST(Mbarrier, CompletesAPhaseWhenAllHaveArrived) {
+  std::vector<uint64_t> data(8);
+  const auto words = [&](const std::string& body, uint32_t threads = 1) {
+    std::fill(data.begin(), data.end(), 99);
+    Grid grid(kernel(body, ".shared .align 8 .b64 bar;"));
+    const Fault fault = grid.array(data).run("k", 1, threads);
+    EXPECT_EQ(fault.kind, Fault::Kind::none) << fault.text;
+    return data;
+  };
+  const std::string told = " selp.u64 %rd7, 1, 0, %p1; st.global.u64 [%rd1+";
+  // A count of two: one arrival is not enough, a second is; then the next phase, told by state and by parity.
+  EXPECT_EQ(words("mbarrier.init.shared.b64 [bar], 2; mbarrier.arrive.shared.b64 %rd2, [bar]; "
+                  "mbarrier.test_wait.shared.b64 "
+                  "%p1, [bar], %rd2;" +
+                  told +
+                  "0], %rd7; mbarrier.pending_count.b64 %r1, %rd2; st.global.u32 [%rd1+8], "
+                  "%r1; mbarrier.arrive.release.cta.shared::cta.b64 _, [bar]; mbarrier.try_wait.shared.b64 "
+                  "%p1, [bar], "
+                  "%rd2;" +
+                  told + "16], %rd7; mbarrier.test_wait.parity.shared.b64 %p1, [bar], 0;" + told +
+                  "24], %rd7; mbarrier.try_wait.parity.shared.b64 %p1, [bar], 1, 100;" + told + "32], %rd7;"),
+            (std::vector<uint64_t>{0, 2, 1, 1, 0, 99, 99, 99}));
+  // Dropped ones are not expected again; bytes hold a phase open.
+  EXPECT_EQ(words("mbarrier.init.shared.b64 [bar], 2; mbarrier.arrive_drop.shared.b64 %rd2, [bar]; "
+                  "mbarrier.arrive.shared."
+                  "b64 %rd3, [bar]; mbarrier.arrive.shared.b64 %rd4, [bar]; mbarrier.test_wait.shared.b64 "
+                  "%p1, [bar], "
+                  "%rd4;" +
+                  told +
+                  "0], %rd7; mbarrier.arrive.expect_tx.shared.b64 %rd5, [bar], 64; mbarrier.test_wait."
+                  "shared.b64 %p1, [bar], %rd5;" +
+                  told +
+                  "8], %rd7; mbarrier.complete_tx.relaxed.cta.shared::cta.b64 "
+                  "[bar], 64; mbarrier.test_wait.shared.b64 %p1, [bar], %rd5;" +
+                  told +
+                  "16], %rd7; cp.async.mbarrier."
+                  "arrive.noinc.shared.b64 [bar]; mbarrier.test_wait.parity.shared.b64 %p1, [bar], 1;" +
+                  told + "24], %rd7;"),
+            (std::vector<uint64_t>{1, 0, 1, 1, 99, 99, 99, 99}));
+  // Threads of several warps wait for each other in a loop.
+  const auto all = words(
+      "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared.b64 [bar], 100; bar.sync 0; "
+      "mov.u32 %r2, "
+      "0; N: red.global.add.u64 [%rd1], 1; mbarrier.arrive.shared.b64 %rd2, [bar]; W: "
+      "mbarrier.try_wait.shared.b64 %p2, "
+      "[bar], %rd2; @!%p2 bra W; ld.volatile.global.u64 %rd3, [%rd1]; add.u32 %r2, %r2, 1; mul.wide.u32 "
+      "%rd4, %r2, 100; "
+      "add.u64 %rd4, %rd4, 99; setp.lt.u64 %p3, %rd3, %rd4; @%p3 st.global.u64 [%rd1+8], %rd3; setp.lt.u32 "
+      "%p3, %r2, 5; "
+      "@%p3 bra N;",
+      100);
+  EXPECT_EQ(all[0], 599U);
+  EXPECT_EQ(all[1], 99U) << "nobody was let go too early";
+}
+
 TEST(Memory, ReservedSharedMemoryLiesBehindTheProgramsAndBeginsAsZeros) {
   // Each block leaves something there; the next one finds zeros.
   std::vector<uint64_t> data(8, 99);

@@ -109,7 +109,7 @@ TEST(Parse, NoModifierIsOverlooked) {
         "shl.s32.hi %r1, %r1, %r2;", "atom.global.min.v2.f32 {%r1,%r2}, [%rd1], {%r1,%r2};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%rd1,%rd2}, {%rd1}, {%rd2}, {%rd1,%rd2};",
         "tex.1d.v4.f32.f32 {%r1,%r2,%r1,%r2}, [%rd1, {%r1}];", "add.u64 %rd1, %r1, %rd1;",
-        "mov.u32 %r1, %nosuch;", "call.sync f;", "vote.all.pred %p1, %p1;",
+        "mov.u32 %r1, %tid;", "call.sync f;", "vote.all.pred %p1, %p1;",
         "ld.shared::cluster.u32 %r1, [%r1];"}) {
     const auto parsed = parse(kHead + ".entry k() { .reg .pred %p<3>; .reg .b32 %r<3>; .reg .b64 %rd<3>; " +
                               text + " ret; }");
@@ -133,6 +133,10 @@ TEST(Parse, AWordThatIsNoneOfPtxIsAnErrorWithItsLine) {
   EXPECT_EQ(told("ld.global.v3.f32 {%f1, %f1, %f1}, [%r1];").text, "Unknown modifier '.v3'");
   EXPECT_EQ(told("mma.sync.aligned.mnk.row.col.f16.f16.f16.f16 %r1, %r1, %r1, %r1;").text,
             "Unknown modifier '.mnk'");
+  EXPECT_EQ(told("mov.u32 %r1, %nosuch;").text, "Unknown symbol '%nosuch'");
+  EXPECT_EQ(told("mov.u32 %r1, %nosuch;").line, 6U);
+  EXPECT_EQ(told("add.u32 %r1, %r1, %r3;").text, "Unknown symbol '%r3'");
+  EXPECT_EQ(told("add.u32 %r7, %r1, %r1;").text, "Unknown symbol '%r7'");
   // Known words, in any order and for any GPU, are another matter; so are those of a PTX that is newer than
   // the list.
   for (const char* known :
