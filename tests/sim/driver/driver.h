@@ -172,6 +172,8 @@ bool find(uintptr_t address, Found& found);
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);
 // The block that starts there, allocated by this process on that device; others are left alone.
 bool free_block(Device& device, uintptr_t address);
+// In managed.cpp: an allocation, by Found::id, is gone.
+void forget_advice(uint64_t id);
 // In device.cpp: what cuDeviceGetAttribute answers; 0 for an attribute that there is not.
 int device_attribute(const Device& device, CUdevice_attribute which);
 void free_all(Context& context);

@@ -21,6 +21,10 @@ void count_change(Context& context, const Block& block, int managed_more) {
   ++driver().managed_changes;
 }
 
+uint64_t id_of(const Device& device, const Block& block) {
+  return block.id << 7 | device.host_index << 1;
+}
+
 }  // namespace
 
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
@@ -84,6 +88,7 @@ bool free_block(Device& device, uintptr_t address) {
     if (block == nullptr) return false;
     bytes = block->bytes;
     count_change(*block->context, *block, -1);
+    if (block->managed) forget_advice(id_of(device, *block));
     if (block->context_prev != nullptr) block->context_prev->context_next = block->context_next;
     if (block->context_next != nullptr) block->context_next->context_prev = block->context_prev;
     if (block->context->blocks == block) block->context->blocks = block->context_next;
@@ -101,7 +106,7 @@ bool find(uintptr_t address, Found& found) {
     found = {device,
              block->address,
              block->bytes,
-             block->id << 7 | device->host_index << 1,
+             id_of(*device, *block),
              block->managed,
              block->context,
              false,
@@ -128,6 +133,7 @@ void free_all(Context& context) {
       next = block->context_next;
       bytes += block->bytes;
       count_change(context, *block, -1);
+      if (block->managed) forget_advice(id_of(device, *block));
       heap_of(device, block->address).free(block);
     }
     context.blocks = nullptr;

@@ -14,6 +14,11 @@ void* pointer(CUdeviceptr address) {
   return reinterpret_cast<void*>(address);
 }
 
+// The two interfaces number locations, advice and attributes alike.
+CUmemLocation place(cudaMemLocation location) {
+  return {static_cast<CUmemLocationType>(location.type), location.id};
+}
+
 // Any element size that the driver takes gives the same pitch for linear copies.
 constexpr unsigned int kPitchElementBytes = 4;
 
@@ -86,6 +91,39 @@ cudaError_t cudaMallocManaged(void** out, size_t size, unsigned int flags) {
     const CUresult got = driver.cuMemAllocManaged(&made, size, flags);
     if (got == CUDA_SUCCESS) *out = pointer(made);
     return from_driver(got);
+  });
+}
+
+cudaError_t cudaMemAdvise(const void* memory, size_t count, cudaMemoryAdvise advice,
+                          cudaMemLocation location) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemAdvise_v2(address(memory), count, static_cast<CUmem_advise>(advice), place(location));
+  });
+}
+cudaError_t cudaMemPrefetchAsync(const void* memory, size_t count, cudaMemLocation location,
+                                 unsigned int flags, cudaStream_t stream) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemPrefetchAsync_v2(address(memory), count, place(location), flags, stream);
+  });
+}
+cudaError_t cudaMemPrefetchAsync_ptsz(const void* memory, size_t count, cudaMemLocation location,
+                                      unsigned int flags, cudaStream_t stream) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemPrefetchAsync_v2_ptsz(address(memory), count, place(location), flags, stream);
+  });
+}
+cudaError_t cudaMemRangeGetAttribute(void* data, size_t bytes, cudaMemRangeAttribute which,
+                                     const void* memory, size_t count) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemRangeGetAttribute(data, bytes, static_cast<CUmem_range_attribute>(which),
+                                         address(memory), count);
+  });
+}
+cudaError_t cudaMemRangeGetAttributes(void** data, size_t* bytes, cudaMemRangeAttribute* which, size_t number,
+                                      const void* memory, size_t count) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemRangeGetAttributes(data, bytes, reinterpret_cast<CUmem_range_attribute*>(which),
+                                          number, address(memory), count);
   });
 }
 
