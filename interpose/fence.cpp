@@ -16,6 +16,7 @@
 #include "dispatch/dispatch.h"
 #include "hooks/mask.h"
 #include "journal/log_file.h"
+#include "journal/process_file.h"
 #include "journal/report.h"
 #include "journal/run_directory.h"
 #include "journal/write.h"
@@ -26,6 +27,9 @@ namespace {
 
 using hooks::Rules;
 using journal::Severity;
+
+// The journal keeps what the ledger counts; the two know nothing of each other.
+static_assert(sizeof(journal::ProcessFile::Counters) == sizeof(ledger::Ledger::Row));
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -106,6 +110,8 @@ std::string user_name() {
   return id;
 }
 
+journal::Report make_report(const std::string& run_id);
+
 journal::Settings journal_settings(const Environment& environment) {
   journal::Settings settings;
   settings.stderr_level = stderr_level(environment("GPUFENCE_STDERR"));
@@ -124,6 +130,11 @@ journal::Settings journal_settings(const Environment& environment) {
   settings.state_directory = journal::state_directory(environment("XDG_STATE_HOME"), environment("HOME"));
   if (!settings.state_directory.empty())
     settings.run_directory = settings.state_directory + '/' + settings.run_id;
+  settings.report = [run_id = settings.run_id] { return make_report(run_id); };
+  settings.report_wanted =
+      environment("GPUFENCE_REPORT") == "stderr" || !environment("GPUFENCE_REPORT_FILE").value_or("").empty();
+  settings.counters_wanted = settings.report_wanted || environment("GPUFENCE_GPU_MEM") ||
+                             environment("GPUFENCE_GPU_MEM_PER_PROCESS");
   if (const auto log = environment("GPUFENCE_LOG"); log && !log->empty()) {
     std::array<char, 256> host{};
     (void)::gethostname(host.data(), host.size() - 1);
@@ -182,15 +193,20 @@ std::string how_text() {
                           : "driver calls and the shared runtime (" + runtimes + ")";
 }
 
-journal::Report make_report(const Armed& from) {
+journal::Report make_report(const std::string& run_id) {
   journal::Report report;
   report.program = program_text();
-  report.run_id = from.run_id;
+  report.run_id = run_id;
   report.pid = getpid();
   report.duration_ns = observe::process_age_ns();
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  report.began_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL +
+                    static_cast<std::uint64_t>(now.tv_nsec) - report.duration_ns;
   report.fenced_after_ns = first_cuda_call_ns.load();
   report.how = how_text();
   report.reach = "this process";
+  if (!hooks::have_rules()) return report;  // what the settings themselves gave rise to
   const Rules& to = hooks::rules();
   if (const hooks::Visible* seen = hooks::visible(); seen != nullptr) {
     for (const observe::Device& device : seen->devices) {
@@ -241,7 +257,7 @@ void at_exit() noexcept {
     hooks::rules().journal->close();
     if (!from->reporting.to_stderr && from->reporting.file.empty()) return;
     if (first_cuda_call_ns.load() == 0) return;
-    const journal::Report report = make_report(*from);
+    const journal::Report report = make_report(from->run_id);
     if (from->reporting.to_stderr) journal::write_quietly(2, journal::to_text(report));
     if (from->reporting.file.empty()) return;
     // One line a process, appended: the processes of a run share the file.

@@ -2,6 +2,8 @@
 // driver's.
 #include "hooks/charge.h"
 
+#include "observe/process.h"
+
 namespace gpufence::hooks {
 
 USES(cuCtxGetDevice);
@@ -39,36 +41,45 @@ bool reserve_unseen(const Place& place, std::uint64_t bytes) noexcept {
 CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& call) noexcept {
   const Visible& seen = *place.seen;
   const observe::Device& device = seen.devices[place.row];
-  if (seen.refusal_said[place.row].exchange(true, std::memory_order_relaxed)) {
-    try {
-      rules().journal->count("GF401", device.uuid);
-    } catch (...) {
+  try {
+    journal::Journal& journal = *rules().journal;
+    if (seen.refusal_said[place.row].exchange(true, std::memory_order_relaxed)) {
+      journal.count("GF401", device.uuid);
+      return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    journal::Finding finding;
+    finding.code = "GF401";
+    finding.once = device.uuid;
+    finding.api = observe::api_text(call);
+    finding.site = observe::site_of(call.caller);
+    finding.tid = observe::thread_id();
+    finding.thread = observe::thread_name();
+    finding.device = {device.ordinal, device.host_index, device.uuid, device.pci, device.name};
+    finding.bytes = bytes;
+    std::string& message = finding.message;
+    message = finding.api + " of " + policies::format_size(bytes) + " on " + full_name(device) + " refused";
+    if (const policies::Cap* cap = seen.cap(device.ordinal); cap != nullptr) {
+      const std::uint64_t held = seen.ledger->balance(place.row).held;
+      const policies::Verdict verdict = policies::decide({bytes, held}, cap);
+      finding.held = held;
+      finding.cap = cap->bytes;
+      finding.scope = "process";  // whatever the cap was meant for: the ledger is this process's
+      finding.rule = cap->rule;
+      message += ": this process holds " + policies::format_size(held) + " of its " +
+                 policies::format_size(cap->bytes) + " (" + cap->rule + ")";
+      if (verdict.to_free > 0)
+        message += "; freeing " + policies::format_size(verdict.to_free) + " is enough";
+      if (!verdict.allowed && verdict.to_free == 0) message += "; it alone is more than the cap";
+      std::size_t free = 0;
+      std::size_t total = 0;
+      if (real<&::cuMemGetInfo_v2>(&free, &total) == CUDA_SUCCESS)
+        message += "; the card has " + policies::format_size(free) + " free";
+      message += "; at " + observe::site_text(call.caller);
+    }
+    journal.say(finding);
+  } catch (...) {
+    // A refusal that can't be worded is one all the same.
   }
-  say(
-      "GF401", journal::Severity::warning,
-      [&] {
-        const std::uint64_t held = seen.ledger->balance(place.row).held;
-        const policies::Cap* cap = seen.cap(device.ordinal);
-        const policies::Verdict verdict = policies::decide({bytes, held}, cap);
-        std::string message = observe::api_text(call) + " of " + policies::format_size(bytes) + " on " +
-                              full_name(device) + " refused";
-        if (cap == nullptr) return message;
-        message += std::string(": ") + "this process holds " + policies::format_size(held) + " of its " +
-                   policies::format_size(cap->bytes) + " (" + cap->rule + ")";
-        if (verdict.to_free > 0)
-          message += "; freeing " + policies::format_size(verdict.to_free) + " is enough";
-        if (!verdict.allowed && verdict.to_free == 0) message += "; it alone is more than the cap";
-        std::size_t free = 0;
-        std::size_t total = 0;
-        if (real<&::cuMemGetInfo_v2>(&free, &total) == CUDA_SUCCESS) {
-          message += "; the card has " + policies::format_size(free) + " free";
-        }
-        message += "; at " + observe::site_text(call.caller);
-        return message;
-      },
-      device.uuid);
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

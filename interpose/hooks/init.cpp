@@ -232,7 +232,9 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
   if (size > 1) seen->owners = std::make_unique<observe::Owners>();
   seen->refusal_said = std::make_unique<std::atomic<bool>[]>(size);
   seen->chosen = std::make_unique<Visible::Chosen[]>(size);
-  seen->ledger = std::make_unique<ledger::Ledger>(std::move(uuids));
+  auto* counters = static_cast<ledger::Ledger::Row*>(to.journal->counters(size));
+  seen->counters_kept = counters != nullptr;
+  seen->ledger = std::make_unique<ledger::Ledger>(std::move(uuids), counters);
   return seen;
 }
 
@@ -285,7 +287,8 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
   seen->started = started;
   if ((to.needs & dispatch::kFindings) != 0) compare_with_parent(*seen, to);
   Visible* first = nullptr;
-  if (the_visible.compare_exchange_strong(first, seen.get(), std::memory_order_acq_rel)) (void)seen.release();
+  if (the_visible.compare_exchange_strong(first, seen.get(), std::memory_order_acq_rel))
+    to.journal->refresh(seen.release()->counters_kept);
   return result;
 }
 

@@ -75,6 +75,7 @@ void note_chosen(int ordinal, const observe::Call& call) noexcept {
   if (chosen.api.load(std::memory_order_relaxed) == nullptr &&
       chosen.api.compare_exchange_strong(none, call.api)) {
     chosen.caller.store(call.caller, std::memory_order_release);
+    rules().journal->chosen_by(static_cast<std::size_t>(ordinal), [&] { return observe::text(call); });
   }
 }
 

@@ -59,6 +59,7 @@ struct Visible {
   std::vector<observe::Device> devices;               // position = CUDA ordinal
   std::vector<std::vector<policies::Cap>> caps;       // by ordinal, in bytes of that card
   std::unique_ptr<ledger::Ledger> ledger;             // row = ordinal
+  bool counters_kept = false;                         // its rows outlive the process
   std::unique_ptr<std::atomic<bool>[]> refusal_said;  // by ordinal
   std::unique_ptr<observe::Owners> owners;            // null where one GPU is visible
 

@@ -15,6 +15,7 @@
 #include <spdlog/spdlog.h>
 
 #include "journal/log_file.h"
+#include "journal/process_file.h"
 #include "journal/record.h"
 #include "journal/run_directory.h"
 #include "journal/write.h"
@@ -112,15 +113,25 @@ struct Journal::State {
   std::mutex lock;
   std::map<std::string, std::uint64_t> counts;
   std::map<std::string, Said> said;
+  bool spoke = false;
   unsigned lines = 0;
   std::uint64_t cut = 0;
   spdlog::logger logger;
 
   // The run's directory and what its processes share: found out once, by the first thread that speaks.
-  std::once_flag looked;
+  std::once_flag looked, shared;
   bool directory = false;
   RunShare* share = nullptr;
   std::atomic<bool> log_failed{false};
+
+  std::atomic<bool> keeping{false};  // a thread makes the file, or made it
+  std::atomic<ProcessFile*> kept{nullptr};
+  std::atomic<bool> counters_given{false}, counters_kept{false};
+
+  void add(const std::string& code) {  // under the lock
+    const std::uint64_t count = ++counts[code];
+    if (ProcessFile* file = kept.load(); file != nullptr) file->count(code, count);
+  }
 };
 
 Journal::Journal(const Settings& settings) : state_(std::make_unique<State>(settings)), settings_(settings) {}
@@ -129,22 +140,21 @@ Journal::~Journal() = default;
 void Journal::say(const Finding& finding) {
   {
     const std::lock_guard guard(state_->lock);
-    ++state_->counts[finding.code];
+    state_->add(finding.code);
     const auto [place, first] = state_->said.try_emplace(std::string(finding.code) + finding.once);
     if (!first) {
       ++place->second.count;
       return;
     }
     if (settings_.ignored.contains(finding.code)) return;
+    state_->spoke = true;
     if (state_->said.size() <= kMostCounted) place->second.finding = finding;
   }
-  std::call_once(state_->looked, [&] {
-    if (settings_.run_directory.empty()) return;
-    state_->directory = make_private_directory(settings_.run_directory);
-    if (!state_->directory) return;
-    state_->share = RunShare::open(settings_.run_directory);
-    prune_runs(settings_.state_directory, kMostRuns);
+  look_for_directory();
+  std::call_once(state_->shared, [&] {
+    if (state_->directory) state_->share = RunShare::open(settings_.run_directory);
   });
+  keep_report();
   record(finding, 1);
   if (finding.severity < settings_.stderr_level) return;
   if (RunShare* share = state_->share; share != nullptr) {
@@ -159,6 +169,62 @@ void Journal::say(const Finding& finding) {
     ++state_->lines;
   }
   print(finding, 1);
+}
+
+void Journal::look_for_directory() {
+  std::call_once(state_->looked, [&] {
+    if (settings_.run_directory.empty()) return;
+    // Twice: a process that had nothing to say may be taking away what was empty.
+    state_->directory =
+        make_private_directory(settings_.run_directory) || make_private_directory(settings_.run_directory);
+    if (state_->directory) prune_runs(settings_.state_directory, kMostRuns);
+  });
+}
+
+void Journal::keep_report() noexcept {
+  if (!settings_.report || !state_->directory || state_->keeping.exchange(true)) return;
+  ProcessFile* file = ProcessFile::create(settings_.run_directory, getpid());
+  if (file == nullptr) return;
+  try {
+    file->describe(settings_.report(), state_->counters_kept);
+    const std::lock_guard guard(state_->lock);
+    for (const auto& [code, count] : state_->counts) file->count(code, count);
+    state_->kept.store(file);
+  } catch (...) {
+    // Then it is a report without names.
+  }
+}
+
+void* Journal::counters(std::size_t gpus) noexcept {
+  try {
+    if (settings_.counters_wanted) look_for_directory();
+  } catch (...) {
+    return nullptr;
+  }
+  if (!settings_.counters_wanted || gpus > kMostRows) return nullptr;
+  keep_report();
+  ProcessFile* file = state_->kept.load();
+  if (file == nullptr || state_->counters_given.exchange(true)) return nullptr;
+  return file->counters();
+}
+
+void Journal::refresh(bool counters_kept) noexcept {
+  state_->counters_kept = counters_kept;
+  ProcessFile* file = state_->kept.load();
+  if (file == nullptr) return;
+  try {
+    file->describe(settings_.report(), state_->counters_kept);
+  } catch (...) {
+  }
+}
+
+void Journal::chosen_by(std::size_t row, const std::function<std::string()>& call) noexcept {
+  ProcessFile* file = state_->kept.load();
+  if (file == nullptr) return;
+  try {
+    file->chosen_by(row, call());
+  } catch (...) {
+  }
 }
 
 // Neither is done under the lock: a disk may be slow, and other threads only count.
@@ -195,21 +261,21 @@ void Journal::print(const Finding& finding, std::uint64_t count) {
 
 void Journal::count_one(const char* code) {
   const std::lock_guard guard(state_->lock);
-  ++state_->counts[code];
+  state_->add(code);
 }
 
 bool Journal::counted_again(const char* code, const std::string& once) {
   const std::lock_guard guard(state_->lock);
   const auto said = state_->said.find(std::string(code) + once);
   if (said == state_->said.end()) return false;
-  ++state_->counts[code];
+  state_->add(code);
   ++said->second.count;
   return true;
 }
 
 void Journal::count(const char* code, const std::string& once) {
   const std::lock_guard guard(state_->lock);
-  ++state_->counts[code];
+  state_->add(code);
   if (const auto said = state_->said.find(std::string(code) + once); said != state_->said.end())
     ++said->second.count;
 }
@@ -226,6 +292,16 @@ void Journal::close() {
     }
   }
   for (const State::Said& said : repeated) record(*said.finding, said.count);
+  if (ProcessFile* file = state_->kept.load(); file != nullptr) {
+    const Report report = settings_.report();
+    file->describe(report, state_->counters_kept);
+    file->end(report.duration_ns);
+    const bool nothing = [&] {
+      const std::lock_guard guard(state_->lock);
+      return !state_->spoke && !settings_.report_wanted;
+    }();
+    if (nothing) file->remove(settings_.state_directory, settings_.run_directory);
+  }
   if (state_->share != nullptr) cut = state_->share->cut_to_say();
   if (cut == 0 || settings_.stderr_level == Severity::off) return;
   const char* where = state_->directory ? " more: gpufence last" : " more: --log FILE keeps them";

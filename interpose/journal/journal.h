@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,8 @@
 #include <string_view>
 
 namespace gpufence::journal {
+
+struct Report;
 
 enum class Severity { info, warning, error, off };
 
@@ -62,6 +65,12 @@ struct Settings {
   std::string state_directory{}, run_directory{};
   std::string log{};                // every record as a JSON line as well
   std::set<std::string> ignored{};  // codes that are counted and not said
+
+  // The report as it would be now, for the file that keeps it (process_file.h); none: it is not kept. Asked
+  // under no lock.
+  std::function<Report()> report{};
+  bool report_wanted = false;    // the file stays, also where nothing was found
+  bool counters_wanted = false;  // it is made before there is something to say: a cap or a report counts
 };
 
 class Journal {
@@ -77,6 +86,12 @@ class Journal {
   void count(const char* code, const std::string& once = {});
   // Whether such a finding was said before; then it is counted, and its words need not be built.
   [[nodiscard]] bool counted_again(const char* code, const std::string& once);
+  // Where the counters of this process's GPUs are to be counted, so that they outlive it: zero, 64 bytes a
+  // GPU. Null: anywhere. Asked before there are any.
+  [[nodiscard]] void* counters(std::size_t gpus) noexcept;
+  // The report has changed: the GPUs became known, and their counters are those of counters(), or not.
+  void refresh(bool counters_kept) noexcept;
+  void chosen_by(std::size_t row, const std::function<std::string()>& call) noexcept;
   // At exit: what was found more than once is recorded again with its count; "N more …" if the limit cut any.
   void close();
 
@@ -90,6 +105,8 @@ class Journal {
   void record(const Finding& finding, std::uint64_t count);
   void print(const Finding& finding, std::uint64_t count);
   void count_one(const char* code);
+  void look_for_directory();
+  void keep_report() noexcept;
 
   std::unique_ptr<State> state_;
   Settings settings_;

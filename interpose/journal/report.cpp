@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "journal/record.h"
+
 namespace gpufence::journal {
 namespace {
 
@@ -16,9 +18,20 @@ double seconds(std::uint64_t ns) {
 
 }  // namespace
 
+std::optional<double> memory_share(const Report& report, const ReportRow& row) {
+  double all = 0;
+  for (const ReportRow& one : report.rows) all += static_cast<double>(one.peak);
+  if (!row.counted || all == 0) return std::nullopt;
+  return static_cast<double>(row.peak) / all;
+}
+
 std::string to_text(const Report& report) {
   const std::string lead = fmt::format("gpufence[{}] report: ", report.pid);
-  std::string out = fmt::format("{}{}, {:.2f} s", lead, report.program, seconds(report.duration_ns));
+  std::string out = lead + report.program;
+  if (report.ended)
+    out += fmt::format(", {:.2f} s", seconds(report.duration_ns));
+  else
+    out += report.running ? ", still running" : ", ended by a signal, _exit or exec";
   if (!report.run_id.empty()) out += fmt::format(", run {}", report.run_id);
   out += fmt::format("\n  fenced since the first CUDA call at +{:.2f} s: {}; reach: {}\n",
                      seconds(report.fenced_after_ns), report.how, report.reach);
@@ -30,9 +43,10 @@ std::string to_text(const Report& report) {
   }
   for (const ReportRow& row : report.rows) {
     // Launches and copies are not counted by this build: a dash, never a zero.
-    table.push_back({row.full_name, row.peak_text, row.cap ? row.cap_text : "–",
-                     std::to_string(row.allocations), std::to_string(row.refusals), "–", "–",
-                     row.chosen_by.empty() ? "never" : row.chosen_by});
+    const auto counted = [&](const std::string& text) { return row.counted ? text : std::string("–"); };
+    table.push_back({row.full_name, counted(row.peak_text), row.cap ? row.cap_text : "–",
+                     counted(std::to_string(row.allocations)), counted(std::to_string(row.refusals)), "–",
+                     "–", row.chosen_by.empty() ? "never" : row.chosen_by});
   }
   // Widths count characters, not bytes: the dash is three bytes.
   const auto width = [](const std::string& text) {
@@ -53,6 +67,12 @@ std::string to_text(const Report& report) {
     }
     out += '\n';
   }
+  std::string shares;
+  for (const ReportRow& row : report.rows) {
+    if (const auto share = memory_share(report, row))
+      shares += fmt::format("{} CUDA {} {:.0f} %", shares.empty() ? "" : ",", row.ordinal, 100 * *share);
+  }
+  if (report.rows.size() > 1 && !shares.empty()) out += "  share of memory:" + shares + '\n';
   out += "  findings:";
   if (report.findings.empty()) out += " none";
   for (const auto& [code, count] : report.findings) out += fmt::format(" {} ×{}", code, count);
@@ -65,16 +85,19 @@ std::string to_json_line(const Report& report) {
   using nlohmann::json;
   json rows = json::array();
   for (const ReportRow& row : report.rows) {
+    const auto counted = [&](std::uint64_t count) { return row.counted ? json(count) : json(nullptr); };
+    const auto share = memory_share(report, row);
     rows.push_back({{"ordinal", row.ordinal},
                     {"host_index", row.host_index >= 0 ? json(row.host_index) : json(nullptr)},
                     {"uuid", row.uuid},
                     {"pci", row.pci},
                     {"name", row.name},
-                    {"peak_bytes", row.peak},
+                    {"peak_bytes", counted(row.peak)},
+                    {"memory_share", share ? json(*share) : json(nullptr)},
                     {"cap_bytes", row.cap ? json(*row.cap) : json(nullptr)},
                     {"cap_rule", row.cap ? json(row.cap_rule) : json(nullptr)},
-                    {"allocations", row.allocations},
-                    {"refusals", row.refusals},
+                    {"allocations", counted(row.allocations)},
+                    {"refusals", counted(row.refusals)},
                     {"launches", nullptr},
                     {"copies", nullptr},
                     {"chosen_by", row.chosen_by.empty() ? json(nullptr) : json(row.chosen_by)}});
@@ -84,7 +107,11 @@ std::string to_json_line(const Report& report) {
                        {"run_id", report.run_id.empty() ? json(nullptr) : json(report.run_id)},
                        {"pid", report.pid},
                        {"program", report.program},
-                       {"duration_ns", report.duration_ns},
+                       {"began", report.began_ns != 0 ? json(time_text(report.began_ns)) : json(nullptr)},
+                       {"state", report.ended     ? "ended"
+                                 : report.running ? "running"
+                                                  : "cut off"},
+                       {"duration_ns", report.ended ? json(report.duration_ns) : json(nullptr)},
                        {"fenced_after_ns", report.fenced_after_ns},
                        {"how", report.how},
                        {"reach", report.reach},

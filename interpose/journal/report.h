@@ -14,6 +14,7 @@ struct ReportRow {
   int ordinal = 0;
   int host_index = -1;  // -1: not known here
   std::string uuid, pci, name;
+  bool counted = true;               // whether this build counted what follows
   std::string full_name;             // "CUDA 1 = host GPU 3 (H100, 0000:81:00.0)"
   std::uint64_t peak = 0;            // bytes held at most
   std::optional<std::uint64_t> cap;  // bytes
@@ -26,12 +27,19 @@ struct ReportRow {
 struct Report {
   std::string program, run_id, how, reach;
   int pid = 0;
+  std::uint64_t began_ns = 0;         // start of the process, since 1970; 0: not known
   std::uint64_t duration_ns = 0;      // since the process started
   std::uint64_t fenced_after_ns = 0;  // from the start of the process to the first CUDA call
+  bool ended = true;                  // by itself; false: by a signal or _exit, or it has not ended
+  bool running = false;
   std::vector<ReportRow> rows;
   std::map<std::string, std::uint64_t> findings;  // by code
   std::vector<std::string> notes;                 // what this build does not cover, said where it matters
 };
+
+// Of all that was held on any GPU, the part that was held here at most, from 0 to 1; nothing if nothing was
+// held.
+[[nodiscard]] std::optional<double> memory_share(const Report& report, const ReportRow& row);
 
 // Several lines, each ended by a newline.
 [[nodiscard]] std::string to_text(const Report& report);

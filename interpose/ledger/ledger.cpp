@@ -15,7 +15,11 @@ std::uint64_t mix(std::uint64_t address) {
 
 }  // namespace
 
-Ledger::Ledger(std::vector<std::string> uuids) : uuids_(std::move(uuids)), rows_(uuids_.size()) {}
+Ledger::Ledger(std::vector<std::string> uuids, Row* rows) : uuids_(std::move(uuids)), rows_(rows) {
+  if (rows_ != nullptr) return;
+  own_ = std::make_unique<Row[]>(uuids_.size());
+  rows_ = own_.get();
+}
 
 void Ledger::raise_peak(Row& row, std::uint64_t held) noexcept {
   std::uint64_t peak = row.peak.load(std::memory_order_relaxed);
@@ -145,7 +149,13 @@ void Ledger::forget_after_fork() noexcept {
     (void)shard.entries.release();
     shard.capacity = shard.used = 0;
   }
-  for (Row& row : rows_) row.held.store(0, std::memory_order_relaxed);
+  // What was given from outside is the parent's.
+  if (own_ == nullptr) {
+    own_.reset(new (std::nothrow) Row[uuids_.size()]);
+    if (own_ == nullptr) return;
+    rows_ = own_.get();
+  }
+  for (std::size_t row = 0; row < uuids_.size(); ++row) rows_[row].held.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace gpufence::ledger

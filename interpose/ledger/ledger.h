@@ -31,9 +31,15 @@ struct Balance {
 
 class Ledger {
  public:
-  explicit Ledger(std::vector<std::string> uuids);
+  // The counters of a GPU.
+  struct alignas(64) Row {
+    std::atomic<std::uint64_t> held{0}, peak{0}, allocations{0}, refusals{0};
+  };
+  // `rows`: where they are counted, one a GPU and all zero, if not in memory of the ledger's own. They
+  // outlive it.
+  explicit Ledger(std::vector<std::string> uuids, Row* rows = nullptr);
 
-  [[nodiscard]] std::size_t rows() const { return rows_.size(); }
+  [[nodiscard]] std::size_t rows() const { return uuids_.size(); }
   [[nodiscard]] const std::string& uuid(std::size_t row) const { return uuids_[row]; }
 
   // Books `bytes` if admit(held) says so; `held` is what the row holds at that instant, and the two are one
@@ -86,9 +92,6 @@ class Ledger {
   void forget_after_fork() noexcept;
 
  private:
-  struct alignas(64) Row {
-    std::atomic<std::uint64_t> held{0}, peak{0}, allocations{0}, refusals{0};
-  };
   // One part of the address table: open addressing with backward-shift deletion, so that there are no
   // tombstones to collect. 40 bytes an entry, at most three quarters full.
   struct Entry {
@@ -112,7 +115,8 @@ class Ledger {
   bool insert(std::uint64_t address, const Holding& holding) noexcept;
 
   std::vector<std::string> uuids_;
-  std::vector<Row> rows_;
+  std::unique_ptr<Row[]> own_;
+  Row* rows_;
   std::array<Shard, kShards> shards_;
   std::atomic<std::uint64_t> epoch_{1};
   std::atomic<std::uint64_t> underflows_{0};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "journal/log_file.h"
+#include "journal/process_file.h"
 #include "journal/run_directory.h"
 
 #include <unistd.h>
@@ -137,6 +138,52 @@ TEST(RunDirectory, OnlyOldRunsOfOursArePruned) {
   EXPECT_TRUE(std::filesystem::exists(state + "/old-with-more/thesis.tex"));
   EXPECT_TRUE(std::filesystem::exists(state + "/new"));
   std::filesystem::remove_all(state);
+}
+
+TEST(ProcessFile, KeepsWhatIsKnownAndCountedUntilThen) {
+  std::string directory = std::filesystem::temp_directory_path() / "gpufence-process-XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  ProcessFile* file = ProcessFile::create(directory, 4711);
+  if (file == nullptr) GTEST_SKIP() << directory << " is on no disk that files are mapped from";
+  Report report;
+  report.program = "train.py";
+  report.began_ns = 1796065838123456789;
+  report.notes = {"one", "two"};
+  ReportRow row;
+  row.ordinal = 1;
+  row.uuid = "GPU-b";
+  row.cap = 1024;
+  report.rows = {ReportRow{}, row};
+  file->describe(report, true);
+  file->chosen_by(1, std::string(300, 'x'));
+  file->counters()[1].peak.store(77);
+  file->count("GF203", 2);
+  file->count("GF401", 1);
+  file->count("GF203", 3);
+
+  const auto read = ProcessFile::read(directory + "/4711.0.process");
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(read->ended);
+  EXPECT_EQ(read->pid, 4711);
+  EXPECT_EQ(read->program, "train.py");
+  EXPECT_EQ(read->began_ns, 1796065838123456789u);
+  EXPECT_EQ(read->notes, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(read->findings, (std::map<std::string, std::uint64_t>{{"GF203", 3}, {"GF401", 1}}));
+  ASSERT_EQ(read->rows.size(), 2u);
+  EXPECT_EQ(read->rows[1].peak, 77u);
+  EXPECT_EQ(read->rows[1].uuid, "GPU-b");
+  EXPECT_EQ(read->rows[1].cap, 1024u);
+  EXPECT_FALSE(read->rows[0].cap);
+  EXPECT_EQ(read->rows[1].chosen_by, std::string(191, 'x'));
+
+  // Another program in the same process (exec), and one that came to its end.
+  ASSERT_NE(ProcessFile::create(directory, 4711), nullptr);
+  EXPECT_TRUE(std::filesystem::exists(directory + "/4711.1.process"));
+  file->end(5);
+  EXPECT_TRUE(ProcessFile::read(directory + "/4711.0.process")->ended);
+  std::filesystem::resize_file(directory + "/4711.1.process", 100);
+  EXPECT_FALSE(ProcessFile::read(directory + "/4711.1.process"));
+  std::filesystem::remove_all(directory);
 }
 
 }  // namespace

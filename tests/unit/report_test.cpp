@@ -90,3 +90,24 @@ TEST(Report, AProgramNameThatIsNoUtf8StillMakesAJsonLine) {
   report.program = "train\xff.py";
   EXPECT_FALSE(nlohmann::json::parse(to_json_line(report))["program"].get<std::string>().empty());
 }
+
+TEST(Report, TellsHowMemoryWasSharedOutAndHowTheProcessEnded) {
+  Report report = sample();
+  report.rows.push_back(report.rows[0]);
+  report.rows[1].ordinal = 1;
+  report.rows[1].peak = (1ull << 30) / 3;
+  EXPECT_NE(to_text(report).find("\n  share of memory: CUDA 0 75 %, CUDA 1 25 %\n"), std::string::npos)
+      << to_text(report);
+  EXPECT_EQ(nlohmann::json::parse(to_json_line(report)).at("state"), "ended");
+  report.ended = false;
+  report.rows[0].counted = report.rows[1].counted = false;
+  EXPECT_TRUE(
+      to_text(report).starts_with("gpufence[4711] report: train.py --epochs 3, ended by a signal, _exit or "
+                                  "exec, run 20261130-184501-12345\n"));
+  EXPECT_EQ(to_text(report).find("share of memory"), std::string::npos);
+  const auto read = nlohmann::json::parse(to_json_line(report));
+  EXPECT_EQ(read.at("state"), "cut off");
+  EXPECT_EQ(read.at("duration_ns"), nullptr);
+  EXPECT_EQ(read.at("gpus")[0].at("peak_bytes"), nullptr);
+  EXPECT_EQ(read.at("gpus")[0].at("memory_share"), nullptr);
+}
