@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <sstream>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
@@ -69,6 +71,15 @@ TEST(Records, StandInTheRunsDirectoryWithEveryKey) {
   EXPECT_EQ(read[0].at("code"), "GF401");
   EXPECT_EQ(read[0].at("severity"), "warning");
   EXPECT_EQ(read[0].at("run_id"), m.run_directory().filename().string());
+  EXPECT_EQ(read[0].at("api"), "cuMemAlloc");
+  EXPECT_EQ(read[0].at("site").at("object"), "ends");
+  EXPECT_EQ(read[0].at("device").at("uuid"), kUuid0);
+  EXPECT_EQ(read[0].at("other_device"), nullptr);
+  EXPECT_EQ(read[0].at("bytes"), 8589934592);
+  EXPECT_EQ(read[0].at("held"), 67108864);
+  EXPECT_EQ(read[0].at("cap"), 1073741824);
+  EXPECT_EQ(read[0].at("scope"), "process");
+  EXPECT_EQ(read[0].at("rule"), "--gpu-mem");
   EXPECT_EQ(read[0].at("stack"), nullptr);
   struct stat status {};
   ASSERT_EQ(stat(m.state().c_str(), &status), 0);
@@ -175,6 +186,85 @@ TEST(Log, OnAFullDiskLosesLinesAndNothingElse) {
   std::istringstream kept(read_file(m.directory() / "kept"));
   while (std::getline(kept, line)) whole += json::accept(line) ? 1 : 0;
   EXPECT_GE(whole, 2u);
+}
+
+// What `last` says of a process that made one GF401 and held 64 MiB, however it ended.
+TEST(Last, TellsOfAProgramHoweverItEnded) {
+  for (const auto& [how, exit, signal] :
+       {std::tuple{"exit", 0, 0}, std::tuple{"_exit", 0, 0}, std::tuple{"abort", -1, SIGABRT},
+        std::tuple{"kill", -1, SIGKILL}, std::tuple{"term", -1, SIGTERM}}) {
+    OneGpu m;
+    const Result r = m.run({probe("ends"), how}, kCap);
+    EXPECT_EQ(r.exit, exit) << how;
+    EXPECT_EQ(r.signal, signal) << how;
+    const Result told = m.gpufence({"last"});
+    EXPECT_EQ(told.exit, 0) << told.err;
+    EXPECT_TRUE(told.says("run " + m.run_directory().filename().string() + ", 1 process, ")) << told.out;
+    EXPECT_TRUE(
+        told.says("] GF401 warning: cuMemAlloc of 8 GiB on CUDA 0 = host GPU 0 (Alpha, 0000:01:00.0) "
+                  "refused: this process holds 64 MiB of its 1 GiB (--gpu-mem)"))
+        << told.out;
+    EXPECT_TRUE(told.says("report: " + probe("ends") + " " + how + ", ")) << told.out;
+    EXPECT_EQ(told.says(", ended by a signal, _exit or exec, run "), std::string_view(how) != "exit")
+        << told.out;
+    EXPECT_TRUE(told.says("\n  findings: GF401 ×1\n")) << told.out;
+    const json read = json::parse(m.gpufence({"last", "--json"}).out);
+    const json& gpu = read.at("processes").at(0).at("gpus").at(0);
+    EXPECT_EQ(gpu.at("peak_bytes"), 67108864) << how;
+    EXPECT_EQ(gpu.at("cap_bytes"), 1073741824) << how;
+    EXPECT_EQ(gpu.at("allocations"), 1) << how;
+    EXPECT_EQ(gpu.at("refusals"), 1) << how;
+    EXPECT_EQ(gpu.at("uuid"), kUuid0) << how;
+    EXPECT_EQ(read.at("findings").at(0).at("code"), "GF401") << how;
+  }
+}
+
+TEST(Last, KnowsAProgramThatStillRuns) {
+  OneGpu m;
+  Process running = m.start({probe("ends"), "wait"}, kCap);
+  ASSERT_TRUE(running.says("OUT_OF_MEMORY"));
+  const Result told = m.gpufence({"last", std::to_string(running.pid())});
+  EXPECT_TRUE(told.says(" wait, still running, run ")) << told.out << told.err;
+  EXPECT_EQ(running.wait().exit, 0);
+}
+
+TEST(Last, CountsTheProcessesOfOneFinding) {
+  OneGpu m;
+  const std::string thrice = "for i in 1 2 3; do " + probe("ends") + " exit; done";
+  m.run({"/bin/sh", "-c", thrice}, kCap);
+  const Result told = m.gpufence({"last"});
+  EXPECT_TRUE(told.says(", 3 processes, ")) << told.out;
+  EXPECT_TRUE(told.says(" (×3, in 3 processes)\n")) << told.out;
+}
+
+TEST(Last, TellsOfAHealthyRunOnlyIfAReportWasAskedFor) {
+  OneGpu m;
+  m.run({probe("hold"), "0", "64"}, kCap);
+  const Result none = m.gpufence({"last"});
+  EXPECT_EQ(none.exit, 1);
+  EXPECT_EQ(none.err, "gpufence: last: no run has left anything in " + m.state().string() +
+                          "; start a program with gpufence run --report\n");
+  m.run({probe("hold"), "0", "64"}, with({"--report-file", (m.directory() / "report").string()}));
+  const Result told = m.gpufence({"last"});
+  EXPECT_EQ(told.exit, 0);
+  EXPECT_TRUE(told.says("\n  findings: none\n")) << told.out;
+}
+
+TEST(Last, FindsARunByNameAndByProcess) {
+  OneGpu m;
+  With given = kCap;
+  given.env["GPUFENCE_RUN"] = "nightly";
+  const Result first = m.run({probe("ends"), "exit"}, given);
+  m.run({probe("ends"), "exit"}, kCap);
+  const std::string pid = std::to_string(first.calls.at(0).pid);
+  EXPECT_TRUE(m.gpufence({"last", "nightly"}).says("run nightly, 1 process, "));
+  EXPECT_TRUE(m.gpufence({"last", pid}).says("gpufence[" + pid + "] GF401 warning: "));
+  EXPECT_FALSE(m.gpufence({"last"}).says("gpufence[" + pid + "]"));
+  const Result none = m.gpufence({"last", "monthly"});
+  EXPECT_EQ(none.exit, 1);
+  EXPECT_EQ(none.err, "gpufence: monthly: no such run has left anything in " + m.state().string() +
+                          "; see the names there, or leave it out for the last one\n");
+  EXPECT_EQ(m.gpufence({"last", "a", "b"}).exit, 2);
 }
 
 TEST(Journal, WithoutADirectoryToWriteToStillSpeaks) {

@@ -16,6 +16,9 @@ namespace {
 std::string help_text() {
   return "gpufence run [OPTIONS] [--] PROGRAM [ARG…]   start a program inside the fence\n"
          "gpufence status [--json] [PID]                am I fenced, how, with which view and cap\n"
+         "gpufence last [--json] [RUN|PID]              findings and report of the last run, also of a "
+         "killed "
+         "one\n"
          "gpufence devices [--json]                     every GPU: numbers, names, memory, who holds it\n"
          "gpufence inspect [--json] PROGRAM|PID         how it reaches CUDA; can it be fenced, simulated\n"
          "gpufence hooks [--json] [NAME…]               every entry point: hooked, or why not\n"
@@ -35,6 +38,7 @@ int start(const std::vector<std::string>& words, const Environment& environment)
   if (first == "run") return run(rest, environment);
   if (first == "devices") return devices(rest, environment);
   if (first == "status") return status(rest, environment);
+  if (first == "last") return last(rest, environment);
   if (first == "inspect") return inspect(rest, environment);
   if (first == "hooks") return hooks(rest, environment);
   if (first == kCudaOrderCommand) return answer_cuda_order(rest);

@@ -12,6 +12,7 @@ int run(std::span<const std::string> words, const Environment& environment);
 int devices(std::span<const std::string> words, const Environment& environment);
 int hooks(std::span<const std::string> words, const Environment& environment);
 int inspect(std::span<const std::string> words, const Environment& environment);
+int last(std::span<const std::string> words, const Environment& environment);
 int status(std::span<const std::string> words, const Environment& environment);
 
 // What `-V`, `gpufence` alone and `--help-all` print, for the subcommands that have them as options too.
@@ -20,6 +21,7 @@ std::string all_help();
 [[nodiscard]] std::string devices_help();
 [[nodiscard]] std::string hooks_help();
 [[nodiscard]] std::string inspect_help();
+[[nodiscard]] std::string last_help();
 [[nodiscard]] std::string status_help();
 
 }  // namespace gpufence::command
