@@ -2,6 +2,7 @@
 // their own; so nothing is said of a GPU that any thread chose or works on.
 #include "hooks/choice.h"
 
+#include <type_traits>
 #include <dlfcn.h>
 #include <nvml.h>
 
@@ -64,13 +65,16 @@ std::optional<std::uint64_t> used_of(const Visible& seen, int device) noexcept {
   const gpufence_gate* gate = dispatch::gate();
   void* library = gate != nullptr ? gate->dlopen("libnvidia-ml.so.1", RTLD_NOW) : nullptr;
   if (library == nullptr) return std::nullopt;
-  const auto function = [&]<class F>(const char* name, F*) {
-    return reinterpret_cast<F*>(gate->dlsym(library, name));
+  // By type alone: an address taken, even unused, would have to be linked.
+  const auto function = [&]<class F>(const char* name, std::type_identity<F>) {
+    return reinterpret_cast<F>(gate->dlsym(library, name));
   };
-  const auto init = function("nvmlInit_v2", &::nvmlInit_v2);
-  const auto by_uuid = function("nvmlDeviceGetHandleByUUID", &::nvmlDeviceGetHandleByUUID);
-  const auto memory_of = function("nvmlDeviceGetMemoryInfo", &::nvmlDeviceGetMemoryInfo);
-  const auto shutdown = function("nvmlShutdown", &::nvmlShutdown);
+  const auto init = function("nvmlInit_v2", std::type_identity<decltype(&::nvmlInit_v2)>{});
+  const auto by_uuid =
+      function("nvmlDeviceGetHandleByUUID", std::type_identity<decltype(&::nvmlDeviceGetHandleByUUID)>{});
+  const auto memory_of =
+      function("nvmlDeviceGetMemoryInfo", std::type_identity<decltype(&::nvmlDeviceGetMemoryInfo)>{});
+  const auto shutdown = function("nvmlShutdown", std::type_identity<decltype(&::nvmlShutdown)>{});
   if (init == nullptr || by_uuid == nullptr || memory_of == nullptr || shutdown == nullptr)
     return std::nullopt;
   if (init() != NVML_SUCCESS) return std::nullopt;
