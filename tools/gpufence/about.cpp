@@ -15,8 +15,8 @@ std::string version_text() {
 }
 
 std::string all_help() {
-  return run_help() + '\n' + status_help() + '\n' + last_help() + '\n' + devices_help() + '\n' +
-         inspect_help() + '\n' + hooks_help();
+  return run_help() + '\n' + status_help() + '\n' + last_help() + '\n' + explain_help() + '\n' +
+         devices_help() + '\n' + inspect_help() + '\n' + hooks_help();
 }
 
 }  // namespace gpufence::command

@@ -19,6 +19,8 @@ std::string help_text() {
          "gpufence last [--json] [RUN|PID]              findings and report of the last run, also of a "
          "killed "
          "one\n"
+         "gpufence explain [CODE]                       what a finding means, what to do, when it is "
+         "harmless\n"
          "gpufence devices [--json]                     every GPU: numbers, names, memory, who holds it\n"
          "gpufence inspect [--json] PROGRAM|PID         how it reaches CUDA; can it be fenced, simulated\n"
          "gpufence hooks [--json] [NAME…]               every entry point: hooked, or why not\n"
@@ -39,6 +41,7 @@ int start(const std::vector<std::string>& words, const Environment& environment)
   if (first == "devices") return devices(rest, environment);
   if (first == "status") return status(rest, environment);
   if (first == "last") return last(rest, environment);
+  if (first == "explain") return explain(rest);
   if (first == "inspect") return inspect(rest, environment);
   if (first == "hooks") return hooks(rest, environment);
   if (first == kCudaOrderCommand) return answer_cuda_order(rest);

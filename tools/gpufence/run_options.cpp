@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tools/gpufence/options.h"
+#include "tools/gpufence/subcommands.h"
 
 namespace gpufence::command {
 namespace {
@@ -69,12 +70,10 @@ tl::expected<void, Error> are_codes(const GivenOption& given) {
   std::string_view rest = given.value;
   while (true) {
     const std::string_view code = rest.substr(0, rest.find(','));
-    const bool is_code = code.size() == 5 && code.starts_with("GF") &&
-                         code.find_first_not_of("0123456789", 2) == std::string_view::npos;
-    if (!is_code)
+    if (!is_code(code))
       return tl::unexpected(Error{given.written + ' ' + given.value,
                                   "'" + std::string(code) + "' is no code of a finding",
-                                  "write codes as in " + given.written + " GF203,GF401"});
+                                  "see the list: gpufence explain"});
     if (code.size() == rest.size()) return {};
     rest.remove_prefix(code.size() + 1);
   }

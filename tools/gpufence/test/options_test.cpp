@@ -66,7 +66,7 @@ TEST(RunOptions, ImpossibleValuesAreErrors) {
   EXPECT_EQ(error({"--log-format=xml", "p"}), "--log-format xml: is no choice; write text or json");
   EXPECT_EQ(error({"--color", "no", "p"}), "--color no: is no choice; write auto or always or never");
   EXPECT_EQ(error({"--ignore", "GF203,GF4", "p"}),
-            "--ignore GF203,GF4: 'GF4' is no code of a finding; write codes as in --ignore GF203,GF401");
+            "--ignore GF203,GF4: 'GF4' is no code of a finding; see the list: gpufence explain");
   EXPECT_EQ(error({"--log", "", "p"}), "--log: names no file; write --log FILE");
   EXPECT_EQ(error({"--report=x", "p"}), "--report: takes no value; see gpufence run -h");
   EXPECT_EQ(error({"--env", "X", "p"}), "--env X: is no K=V; write --env NAME=VALUE");

@@ -117,8 +117,8 @@ TEST(ReportFile, AFifoNeedsAReader) {
   EXPECT_EQ(alone.err,
             "gpufence: --report-file " + fifo + ": is a FIFO that has no reader; start the reader first\n");
   // Descriptor 3 is a reader that is there from before the start until the program has written.
-  const Ended read = shell("exec 3<>" + fifo + "; $G run --report-file " + fifo + " -- bash -c 'echo report > " +
-                           fifo + "'; head -n 1 <&3");
+  const Ended read = shell("exec 3<>" + fifo + "; $G run --report-file " + fifo +
+                           " -- bash -c 'echo report > " + fifo + "'; head -n 1 <&3");
   EXPECT_EQ(read.out, "report\n");
   EXPECT_EQ(read.err, "");
   EXPECT_EQ(testing::gpufence({"run", "--dry-run", "--report-file", fifo, "--", program("plain")}).status, 0);
