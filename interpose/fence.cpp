@@ -176,8 +176,8 @@ std::string program_text() {
   std::string line = read_file("/proc/self/cmdline");
   while (!line.empty() && line.back() == '\0') line.pop_back();
   for (char& c : line) {
-    if (c == '\0') c = ' ';
-    if (c == '\n') c = ' ';
+    if (c == '\0' || c == '\n') c = ' ';
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';  // it goes to a terminal
   }
   if (line.size() > 200) line = line.substr(0, 200) + "…";
   return line;

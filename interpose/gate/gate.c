@@ -175,6 +175,17 @@ static int find_true_functions(void) {
   return 0;
 }
 
+/* Another C library: CUDA is not for it, but its programs come into a run all the same (an Alpine binary started by a
+ * shell), and must find everything where it is. */
+static void *foreign_function(const char *name) {
+  for (const struct link_map *object = first_object(); object; object = object->l_next) {
+    const char *soname = tables_of(object).soname;
+    void *found = soname && !compare(soname, "libgpufence.so") ? 0 : defined_in(object, name);
+    if (found) return found;
+  }
+  return 0;
+}
+
 /* ---- What an object is ----------------------------------------------------------------------------------- */
 
 static const struct link_map *object_at(const void *address) {
@@ -546,12 +557,15 @@ static struct answer answer(void *handle, const char *name, const char *version,
 }
 
 HIDDEN struct answer gate_dlsym(void *handle, const char *name, void *caller) {
-  if (!find_true_functions()) return value(0);
+  if (!find_true_functions()) {
+    int global = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
+    return global && ours(name) ? value(0) : (struct answer){0, foreign_function("dlsym")};
+  }
   return answer(handle, name, 0, caller, (void *)true_dlsym);
 }
 
 HIDDEN struct answer gate_dlvsym(void *handle, const char *name, const char *version, void *caller) {
-  if (!find_true_functions()) return value(0);
+  if (!find_true_functions()) return (struct answer){0, foreign_function("dlvsym")};
   if (!version) return (struct answer){0, (void *)true_dlvsym};
   return answer(handle, name, version, caller, (void *)true_dlvsym);
 }

@@ -10,6 +10,9 @@ namespace {
 USES(cuDevicePrimaryCtxGetState);
 
 constexpr unsigned kNeeds = dispatch::kMemory | dispatch::kFindings;
+// Bound always: after a denial there are no contexts to be had, also for a program that did not look at
+// cuInit's answer, while the driver itself may well be initialised.
+constexpr unsigned kMakes = kNeeds | dispatch::kFence;
 constexpr std::size_t kMostDevices = 64;  // CUDA itself knows no more in one process
 
 // The primary context of each ordinal, as the driver handed it out.
@@ -79,7 +82,8 @@ bool always() noexcept {
 
 }  // namespace
 
-HOOK(cuDevicePrimaryCtxRetain, kNeeds, (CUcontext * pctx, CUdevice dev)) {
+HOOK(cuDevicePrimaryCtxRetain, kMakes, (CUcontext * pctx, CUdevice dev)) {
+  if (denied()) return CUDA_ERROR_NOT_INITIALIZED;
   Creation creation(dev, observe::current("cuDevicePrimaryCtxRetain", __builtin_return_address(0)),
                     __builtin_return_address(0));
   const CUresult result = real<&::cuDevicePrimaryCtxRetain>(pctx, dev);
@@ -107,24 +111,28 @@ HOOK(cuDevicePrimaryCtxReset_v2, kNeeds, (CUdevice dev)) {
       dev, [&] { return real<&::cuDevicePrimaryCtxReset_v2>(dev); }, always);
 }
 
-HOOK(cuCtxCreate, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
+HOOK(cuCtxCreate, kMakes, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
+  if (denied()) return CUDA_ERROR_NOT_INITIALIZED;
   return made_current(
       created(real<&::cuCtxCreate>(pctx, flags, dev), pctx, "cuCtxCreate", dev, __builtin_return_address(0)),
       dev);
 }
-HOOK(cuCtxCreate_v2, kNeeds, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
+HOOK(cuCtxCreate_v2, kMakes, (CUcontext * pctx, unsigned int flags, CUdevice dev)) {
+  if (denied()) return CUDA_ERROR_NOT_INITIALIZED;
   return made_current(created(real<&::cuCtxCreate_v2>(pctx, flags, dev), pctx, "cuCtxCreate", dev,
                               __builtin_return_address(0)),
                       dev);
 }
-HOOK(cuCtxCreate_v3, kNeeds,
+HOOK(cuCtxCreate_v3, kMakes,
      (CUcontext * pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned int flags, CUdevice dev)) {
+  if (denied()) return CUDA_ERROR_NOT_INITIALIZED;
   return made_current(created(real<&::cuCtxCreate_v3>(pctx, paramsArray, numParams, flags, dev), pctx,
                               "cuCtxCreate", dev, __builtin_return_address(0)),
                       dev);
 }
-HOOK(cuCtxCreate_v4, kNeeds,
+HOOK(cuCtxCreate_v4, kMakes,
      (CUcontext * pctx, CUctxCreateParams* ctxCreateParams, unsigned int flags, CUdevice dev)) {
+  if (denied()) return CUDA_ERROR_NOT_INITIALIZED;
   return made_current(created(real<&::cuCtxCreate_v4>(pctx, ctxCreateParams, flags, dev), pctx, "cuCtxCreate",
                               dev, __builtin_return_address(0)),
                       dev);

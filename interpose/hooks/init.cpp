@@ -129,9 +129,9 @@ class MaskForCall {
     if (--inside > 0) return;
     // Only what still is ours: the program may have set the variable meanwhile.
     if (entry != nullptr && *entry == ours) *entry = before;
-    if (old_environ != nullptr && environ == our_environ) environ = old_environ;
+    if (our_environ != nullptr && environ == our_environ) environ = old_environ;  // which clearenv makes null
     entry = nullptr;
-    old_environ = nullptr;
+    our_environ = nullptr;
   }
   MaskForCall(const MaskForCall&) = delete;
   MaskForCall& operator=(const MaskForCall&) = delete;
@@ -153,7 +153,7 @@ class MaskForCall {
     std::size_t count = 0;
     while (environ != nullptr && environ[count] != nullptr) ++count;
     our_environ = new char*[count + 2];
-    std::memcpy(our_environ, environ, count * sizeof(char*));
+    if (count > 0) std::memcpy(our_environ, environ, count * sizeof(char*));
     our_environ[count] = ours;
     our_environ[count + 1] = nullptr;
     old_environ = environ;
@@ -276,6 +276,14 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
     }
     return result;
   }
+  // What a cap can't do without: which GPU an allocation goes to (hooks/charge.cpp).
+  CUdevice device = -1;
+  CUcontext context = nullptr;
+  if (!to.caps.empty() && (real<&::cuCtxGetDevice>(&device) == CUDA_ERROR_NOT_FOUND ||
+                           real<&::cuCtxGetCurrent>(&context) == CUDA_ERROR_NOT_FOUND)) {
+    deny("this driver lacks cuCtxGetDevice or cuCtxGetCurrent, so that memory can't be capped");
+    return CUDA_ERROR_NO_DEVICE;
+  }
   if (const auto mask = read_variable(kMask); !to.view && mask) compare_orders(*seen, *mask, to);
   if (asked != nullptr) {
     const std::string why = difference(*seen, *asked);
@@ -296,7 +304,7 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
 
 HOOK(cuInit, dispatch::kFence, (unsigned int flags)) {
   note_use("cuInit", __builtin_return_address(0));
-  if (rules().deny.load(std::memory_order_acquire) != nullptr) return CUDA_ERROR_NO_DEVICE;
+  if (denied()) return CUDA_ERROR_NO_DEVICE;
   if (visible() != nullptr) return real<&::cuInit>(flags);
   try {
     return fenced_init(flags, observe::current("cuInit", __builtin_return_address(0)));

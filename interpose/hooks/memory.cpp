@@ -16,7 +16,6 @@ constexpr unsigned kNeeds = dispatch::kMemory;
 constinit std::atomic<std::uint64_t> learned_step[3]{};
 
 std::uint64_t pitch_step(const Place& place, unsigned element) noexcept {
-  if (element != 4 && element != 8 && element != 16) return 0;  // the driver refuses it
   std::atomic<std::uint64_t>& step = learned_step[element / 8];
   if (const std::uint64_t known = step.load(std::memory_order_relaxed); known != 0) return known;
   constexpr std::uint64_t kRoom = 4096;  // more than any step seen
@@ -36,8 +35,12 @@ std::uint64_t pitch_step(const Place& place, unsigned element) noexcept {
 template <class Pointer, class Size, class Allocate>
 CUresult charged_pitch(Pointer* out, Size* pitch, std::uint64_t width, std::uint64_t height, unsigned element,
                        const char* api, const void* caller, Allocate allocate) noexcept {
+  // What the driver refuses by itself is its to answer, cap or not.
+  if (out == nullptr || pitch == nullptr || width == 0 || height == 0 ||
+      (element != 4 && element != 8 && element != 16))
+    return allocate(out, pitch);
   const std::optional<Place> place = place_of_current_context();
-  if (!place || out == nullptr || pitch == nullptr || width == 0 || height == 0) return allocate(out, pitch);
+  if (!place) return allocate(out, pitch);
   const std::uint64_t step = pitch_step(*place, element);
   std::uint64_t row = width;
   std::uint64_t bytes = 0;
@@ -105,7 +108,8 @@ HOOK(cuMemAllocPitch, kNeeds,
 }
 
 HOOK(cuMemAllocManaged, kNeeds, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags)) {
-  if (dptr == nullptr) return real<&::cuMemAllocManaged>(dptr, bytesize, flags);
+  if (dptr == nullptr || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    return real<&::cuMemAllocManaged>(dptr, bytesize, flags);
   return charged(
       bytesize, "cuMemAllocManaged", __builtin_return_address(0),
       [&] { return real<&::cuMemAllocManaged>(dptr, bytesize, flags); },

@@ -82,6 +82,10 @@ struct Visible {
 // Returns the one that counts; `rules` is dropped if another thread was first.
 Rules& publish_rules(std::unique_ptr<Rules> rules);
 [[nodiscard]] bool have_rules();
+// This process must not go on with CUDA.
+[[nodiscard]] inline bool denied() {
+  return rules().deny.load(std::memory_order_acquire) != nullptr;
+}
 
 // The caps on one GPU, in bytes of a card of that total. A cap by position belongs to the GPU that stood
 // there when it was set: a program that narrows its mask changes ordinals, not caps. `ordinal` counts only

@@ -1,4 +1,5 @@
 // Programs that do odd but legal things before or around CUDA. Usage: odd pitch | clears | dlmopen | hides
+// | ignores | bare
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -73,11 +74,33 @@ static int hides(bool both) {
   _exit(0);  // two C libraries are about to be torn down
 }
 
+// Goes on whatever cuInit said.
+static int ignores() {
+  CUcontext context = nullptr;
+  std::printf("cuInit %d, ", cuInit(0));
+  std::printf("cuDevicePrimaryCtxRetain %d, ", cuDevicePrimaryCtxRetain(&context, 0));
+  if (context != nullptr) cuCtxSetCurrent(context);
+  std::printf("cuCtxCreate %d, ", cuCtxCreate(&context, nullptr, 0, 0));
+  CUdeviceptr memory = 0;
+  const CUresult result = cuMemAlloc(&memory, 128 * kMiB);
+  std::printf("128 MiB: %s\n", result == CUDA_SUCCESS ? "0" : "not 0");
+  return 0;
+}
+
+static int without_environment() {
+  clearenv();
+  const CUresult result = cuInit(0);
+  std::printf("cuInit %d, environ %s\n", result, environ == nullptr ? "null" : *environ);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "pitch") return pitch();
   if (what == "clears") return clears();
   if (what == "dlmopen") return second_namespace();
   if (what == "hides") return hides(argc > 2);
+  if (what == "ignores") return ignores();
+  if (what == "bare") return without_environment();
   return 2;
 }

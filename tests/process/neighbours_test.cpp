@@ -62,7 +62,7 @@ class PreloadedNeighbour : public testing::TestWithParam<Neighbour> {};
 INSTANTIATE_TEST_SUITE_P(EachOfThem, PreloadedNeighbour, testing::ValuesIn(neighbours()),
                          [](const auto& neighbour) { return std::string(neighbour.param.name); });
 
-TEST_P(PreloadedNeighbour, BehindUsAsTheLauncherPutsIt) {
+TEST_P(PreloadedNeighbour, BeforeUsAsTheLauncherPutsIt) {
   for (const char* program : {"vectors_driver", "vectors_static", "vectors_shared"}) {
     FourGpus m;
     const Result r = m.run({probe(program)}, {.devices = "2",
@@ -88,6 +88,21 @@ TEST_P(PreloadedNeighbour, BeforeAndBehindUsWithoutTheLauncher) {
       EXPECT_FALSE(r.complains("ld.so")) << r.err;
     }
   }
+}
+
+// A tracer of CUDA calls that calls on to the next definition: it sees the program's calls, and we see its.
+TEST(APreloadedWrapperOfCudaCalls, IsNotCutOut) {
+  FourGpus m;
+  const std::map<std::string, std::string> env = {{"LD_PRELOAD", probe("libwraps.so")}};
+  const Result alone = m.run_unfenced({probe("vectors_driver"), "512"}, {.env = env});
+  ASSERT_TRUE(alone.complains("wraps: cuInit\n")) << alone.err;
+  ASSERT_TRUE(alone.complains("wraps: cuMemAlloc_v2\n")) << alone.err;
+  const Result bare = m.run({probe("vectors_driver"), "512"}, {.env = env});
+  EXPECT_EQ(bare.out, alone.out);
+  EXPECT_EQ(bare.err, alone.err);
+  const Result capped = m.run({probe("vectors_driver")}, {.devices = "2", .gpu_mem = "512MiB", .env = env});
+  EXPECT_TRUE(capped.says(kFenced)) << capped.out;
+  EXPECT_TRUE(capped.complains("wraps: cuMemAlloc_v2\n")) << capped.err;
 }
 
 // ---- NVIDIA's own runtime
@@ -217,6 +232,32 @@ TEST(ASecondDriver, RunsUnfencedAndSaysSoWhereTheUserWantsThat) {
   EXPECT_TRUE(r.says("the machine's: GPUs 1, held 512 MiB, then 2\n")) << r.out;
   EXPECT_FALSE(r.says("another: GPUs -1")) << r.out;
   EXPECT_TRUE(r.complains("GF501")) << r.err;
+}
+
+// The GPU of the view is gone when CUDA starts, and the program doesn't look at what cuInit answers.
+TEST(ADenial, HoldsAlsoForAProgramThatDoesNotLookAtCuInit) {
+  FourGpus m;
+  Machine smaller;
+  smaller.add_gpu({.memory = 4_GiB, .uuid = kUuid0});
+  const Result r = m.run({"/usr/bin/env", "GPUFENCE_SIM=" + smaller.toml().string(), probe("odd"), "ignores"},
+                         {.devices = "0,2", .gpu_mem = "64MiB"});
+  EXPECT_EQ(r.out, "cuInit 100, cuDevicePrimaryCtxRetain 3, cuCtxCreate 3, 128 MiB: not 0\n") << r.err;
+  EXPECT_TRUE(r.complains("GF501 error: CUDA is denied: ")) << r.err;
+}
+
+// Without an environment the driver still reads the view, and the program finds it as it left it: empty.
+TEST(AClearedEnvironment, IsEmptyAgainAfterCuInit) {
+  FourGpus m;
+  const Result r = m.run({probe("odd"), "bare"}, {.devices = "2,0"});
+  EXPECT_EQ(r.out, "cuInit 100, environ null\n") << r.err;  // the simulated machine is in the environment
+}
+
+TEST(AProgramForMusl, KeepsItsOwnDlsym) {
+  if (!fs::exists(probe("musl_plugs"))) GTEST_SKIP() << "musl-gcc is not installed";
+  FourGpus m;
+  const std::vector<std::string> child = {"/bin/sh", "-c", probe("musl_plugs") + " " + probe("musl_plug.so")};
+  EXPECT_EQ(m.run_unfenced(child).out, "plug 42, printf found, cuInit absent\n");
+  EXPECT_EQ(m.run(child, {.devices = "2", .gpu_mem = "1GiB"}).out, "plug 42, printf found, cuInit absent\n");
 }
 
 TEST(AClosedDriver, IsFencedAgainWhenItIsOpenedAgain) {

@@ -35,8 +35,9 @@ std::string preload_value(std::string_view gate, std::string_view sanitizer, std
   const bool there = std::any_of(first.begin(), first.end(),
                                  [&](std::string_view entry) { return base_name(entry) == sanitizer; });
   if (!sanitizer.empty() && !there) first.insert(first.begin(), sanitizer);
-  first.push_back(gate);
+  // Behind what the user preloads: a wrapper of CUDA calls there calls on to the next definition, which is ours.
   first.insert(first.end(), rest.begin(), rest.end());
+  first.push_back(gate);
   std::string value;
   for (const std::string_view entry : first) {
     if (!value.empty()) value += ':';

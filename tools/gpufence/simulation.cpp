@@ -32,7 +32,8 @@ tl::expected<std::optional<Simulation>, policies::Error> open_simulation(
                     (spec.size() > extension.size() &&
                      spec.compare(spec.size() - extension.size(), extension.size(), extension) == 0);
   if (file) {
-    if (::access(spec.c_str(), R_OK) != 0)
+    std::error_code unknown;
+    if (::access(spec.c_str(), R_OK) != 0 || !std::filesystem::is_regular_file(spec, unknown))
       return tl::unexpected(Error{simulation.name, "there is no such file that can be read",
                                   "write the path of a machine file"});
     // The program may change its directory before it calls CUDA.

@@ -8,27 +8,27 @@ namespace {
 
 constexpr const char* kGate = "/opt/gpufence/lib/libgpufence.so";
 
-TEST(Preload, TheGateStandsBeforeWhatTheUserHad) {
+TEST(Preload, TheGateStandsBehindWhatTheUserHad) {
   EXPECT_EQ(preload_value(kGate, "", ""), "/opt/gpufence/lib/libgpufence.so");
   EXPECT_EQ(preload_value(kGate, "", "/lib/libjemalloc.so.2"),
-            "/opt/gpufence/lib/libgpufence.so:/lib/libjemalloc.so.2");
-  EXPECT_EQ(preload_value(kGate, "", "a.so b.so:c.so"), "/opt/gpufence/lib/libgpufence.so:a.so:b.so:c.so");
+            "/lib/libjemalloc.so.2:/opt/gpufence/lib/libgpufence.so");
+  EXPECT_EQ(preload_value(kGate, "", "a.so b.so:c.so"), "a.so:b.so:c.so:/opt/gpufence/lib/libgpufence.so");
 }
 
 TEST(Preload, TheGateStandsThereOnce) {
   EXPECT_EQ(preload_value(kGate, "", "/opt/gpufence/lib/libgpufence.so:x.so"),
-            "/opt/gpufence/lib/libgpufence.so:x.so");
+            "x.so:/opt/gpufence/lib/libgpufence.so");
   EXPECT_EQ(preload_value(kGate, "", "x.so:/elsewhere/libgpufence.so:"),
-            "/opt/gpufence/lib/libgpufence.so:x.so");
+            "x.so:/opt/gpufence/lib/libgpufence.so");
 }
 
 TEST(Preload, ASanitizersRuntimeStandsBeforeTheGate) {
   EXPECT_EQ(preload_value(kGate, "libasan.so.8", "x.so"),
-            "libasan.so.8:/opt/gpufence/lib/libgpufence.so:x.so");
+            "libasan.so.8:x.so:/opt/gpufence/lib/libgpufence.so");
   EXPECT_EQ(preload_value(kGate, "libasan.so.8", "x.so:/usr/lib/libasan.so.8"),
-            "/usr/lib/libasan.so.8:/opt/gpufence/lib/libgpufence.so:x.so");
+            "/usr/lib/libasan.so.8:x.so:/opt/gpufence/lib/libgpufence.so");
   EXPECT_EQ(preload_value(kGate, "", "/usr/lib/libtsan.so.2:x.so"),
-            "/usr/lib/libtsan.so.2:/opt/gpufence/lib/libgpufence.so:x.so");
+            "/usr/lib/libtsan.so.2:x.so:/opt/gpufence/lib/libgpufence.so");
 }
 
 }  // namespace
