@@ -193,6 +193,20 @@ std::string how_text() {
                           : "driver calls and the shared runtime (" + runtimes + ")";
 }
 
+// GF208: all work on one of several GPUs. Only here, and no warning: a program may well need but one.
+void say_idle_gpus(journal::Report& report) {
+  std::string busy, idle;
+  std::size_t used = 0;
+  for (const journal::ReportRow& row : report.rows) {
+    const bool worked = row.launches.value_or(0) + row.copies.value_or(0) + row.allocations > 0;
+    used += worked ? 1 : 0;
+    (worked ? busy : idle) += ((worked ? busy : idle).empty() ? "" : ", ") + row.full_name;
+  }
+  if (used != 1 || report.rows.size() < 2) return;
+  report.findings["GF208"] = 1;
+  report.notes.push_back("GF208: all work was on " + busy + "; " + idle + " did nothing");
+}
+
 journal::Report make_report(const std::string& run_id) {
   journal::Report report;
   report.program = program_text();
@@ -231,8 +245,15 @@ journal::Report make_report(const std::string& run_id) {
       const hooks::Visible::Chosen& chosen = seen->chosen[at];
       if (const char* api = chosen.api.load(); api != nullptr)
         row.chosen_by = observe::text({api, chosen.caller.load()});
+      if (seen->tally != nullptr) {
+        const observe::Work work = seen->tally->work(at);
+        row.launches = work.launches;
+        row.copies = work.copies;
+        row.threads = work.threads;
+      }
       report.rows.push_back(std::move(row));
     }
+    if (seen->tally != nullptr) say_idle_gpus(report);
     if (seen->ledger->underflows() > 0) {
       report.findings["GF503"] = seen->ledger->underflows();
     }
@@ -327,7 +348,7 @@ Configuration configure(const Environment& environment) {
   for (const auto& [name, known] :
        {std::pair{"GPUFENCE", "off"}, std::pair{"GPUFENCE_MODE", "enforce off"},
         std::pair{"GPUFENCE_ON_ERROR", "deny allow"}, std::pair{"GPUFENCE_NUMBERING", "host view"},
-        std::pair{"GPUFENCE_DIAGNOSE", "off default"}, std::pair{"GPUFENCE_REPORT", "stderr"},
+        std::pair{"GPUFENCE_DIAGNOSE", "off default all"}, std::pair{"GPUFENCE_REPORT", "stderr"},
         std::pair{"GPUFENCE_STDERR", "off error warning info"}, std::pair{"GPUFENCE_LOG_FORMAT", "text json"},
         std::pair{"GPUFENCE_COLOR", "auto always never"}}) {
     const auto value = environment(name);
@@ -372,8 +393,11 @@ Configuration configure(const Environment& environment) {
   }
   if (rules.view && rules.numbering == hooks::Numbering::view) rules.needs |= dispatch::kView;
   if (environment("GPUFENCE_DIAGNOSE").value_or("default") != "off") rules.needs |= dispatch::kFindings;
+  // Allocations are kept then too, to say where memory of the wrong GPU came from.
+  if (environment("GPUFENCE_DIAGNOSE") == "all") rules.needs |= dispatch::kPointers | dispatch::kMemory;
   if (!rules.caps.empty()) rules.needs |= dispatch::kMemory | dispatch::kCap;
-  if (out.reporting.to_stderr || !out.reporting.file.empty()) rules.needs |= dispatch::kMemory;
+  if (out.reporting.to_stderr || !out.reporting.file.empty())
+    rules.needs |= dispatch::kMemory | dispatch::kReport;
   return out;
 }
 

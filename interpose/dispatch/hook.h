@@ -25,11 +25,13 @@ namespace gpufence::dispatch {
 
 // What a policy can want of a process; a hook is bound if it serves any of them.
 enum Need : unsigned {
-  kFence = 1,     // always: the way in, the view
-  kMemory = 2,    // a cap, or a report of memory
-  kCap = 4,       // a cap alone: what is told must agree with it
-  kFindings = 8,  // wrong-device diagnosis
-  kView = 16,     // numbering view: NVML shows the view alone, and changes nothing
+  kFence = 1,      // always: the way in, the view
+  kMemory = 2,     // a cap, or a report of memory
+  kCap = 4,        // a cap alone: what is told must agree with it
+  kFindings = 8,   // wrong-device diagnosis
+  kReport = 32,    // the exit report: launches and copies are counted
+  kPointers = 64,  // diagnosis of every launch's pointer arguments
+  kView = 16,      // numbering view: NVML shows the view alone, and changes nothing
 };
 
 struct Record {
@@ -97,8 +99,9 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
     add("always");
   } else {
     if ((needs & (kCap | kMemory)) != 0) add("cap,");
-    if ((needs & kMemory) != 0) add("report,");
+    if ((needs & (kMemory | kReport)) != 0) add("report,");
     if ((needs & kFindings) != 0) add("findings,");
+    if ((needs & kPointers) != 0) add("pointers,");
     if ((needs & kView) != 0) add("view,");
     if (end > 0 && text[end - 1] == ',') text[--end] = '\0';
   }

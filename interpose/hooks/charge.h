@@ -37,7 +37,8 @@ CUresult charged(std::uint64_t bytes, const char* api, const void* caller, Alloc
     place->seen->ledger->cancel(place->row, bytes);
     return result;
   }
-  if (!place->seen->ledger->commit(address(), {place->row, bytes, place->context})) {
+  if (!place->seen->ledger->commit(
+          address(), {place->row, bytes, place->context, 0, observe::current(api, caller).caller})) {
     free(address());  // no host memory to remember it by
     place->seen->ledger->cancel(place->row, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;

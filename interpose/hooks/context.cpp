@@ -1,8 +1,10 @@
 // The context chapter: which call chose a GPU, and what a context held when it goes. Memory of a context ends
 // with its destruction, of a primary context with its reset or last release; the holdings are released after
 // the driver has done so, up to a mark, since another thread may allocate meanwhile.
+#include "hooks/arguments.h"
 #include "hooks/choice.h"
 #include "hooks/mask.h"
+#include "hooks/reach.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -39,6 +41,15 @@ CUresult created(CUresult result, const CUcontext* context, const char* api, CUd
   owner.device = device;
   owner.made = call;
   known->remember(observe::Kind::context, *context, owner);
+  return result;
+}
+
+// Enabled between two contexts; told by their GPUs, since nobody enables it for one of two contexts of a GPU.
+CUresult peers_changed(CUresult result, CUcontext peer, bool enabled) noexcept {
+  const observe::Owners* known = owners();
+  if (known == nullptr || (!enabled && result != CUDA_SUCCESS)) return result;
+  const std::optional<observe::Owner> owner = known->find(observe::Kind::context, peer);
+  if (owner) note_peers(current_device(), owner->device, enabled);
   return result;
 }
 
@@ -155,6 +166,28 @@ HOOK(cuCtxSetCurrent, dispatch::kFindings, (CUcontext ctx)) {
   note_use("cuCtxSetCurrent", __builtin_return_address(0));
   const CUresult result = real<&::cuCtxSetCurrent>(ctx);
   if (result == CUDA_SUCCESS) arrived(ctx, "cuCtxSetCurrent", __builtin_return_address(0));
+  return result;
+}
+
+HOOK(cuCtxEnablePeerAccess, dispatch::kFindings, (CUcontext peerContext, unsigned int flags)) {
+  const CUresult result = real<&::cuCtxEnablePeerAccess>(peerContext, flags);
+  return peers_changed(result, peerContext,
+                       result == CUDA_SUCCESS || result == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+}
+HOOK(cuCtxDisablePeerAccess, dispatch::kFindings, (CUcontext peerContext)) {
+  const CUresult result = real<&::cuCtxDisablePeerAccess>(peerContext);
+  return result == CUDA_SUCCESS ? peers_changed(result, peerContext, false) : result;
+}
+
+// Where the fault of an earlier launch comes out.
+HOOK(cuCtxSynchronize, dispatch::kPointers, (void)) {
+  const CUresult result = real<&::cuCtxSynchronize>();
+  if (result != CUDA_SUCCESS) explain_fault(result);
+  return result;
+}
+HOOK(cuCtxSynchronize_v2, dispatch::kPointers, (CUcontext ctx)) {
+  const CUresult result = real<&::cuCtxSynchronize_v2>(ctx);
+  if (result != CUDA_SUCCESS) explain_fault(result);
   return result;
 }
 

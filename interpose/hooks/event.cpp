@@ -1,6 +1,7 @@
 // The event chapter. CUDA lets any stream and any thread wait for any event; only recording it in another
 // GPU's stream, and the time between events of two GPUs, it refuses. So only those two are looked at, once
 // they failed.
+#include "hooks/arguments.h"
 #include "hooks/launch.h"
 
 namespace gpufence::hooks {
@@ -80,6 +81,13 @@ HOOK(cuEventElapsedTime, kNeeds, (float* pMilliseconds, CUevent hStart, CUevent 
 HOOK(cuEventElapsedTime_v2, kNeeds, (float* pMilliseconds, CUevent hStart, CUevent hEnd)) {
   return timed(real<&::cuEventElapsedTime_v2>(pMilliseconds, hStart, hEnd), hStart, hEnd,
                "cuEventElapsedTime", __builtin_return_address(0));
+}
+
+// Where the fault of an earlier launch comes out.
+HOOK(cuEventSynchronize, dispatch::kPointers, (CUevent hEvent)) {
+  const CUresult result = real<&::cuEventSynchronize>(hEvent);
+  if (result != CUDA_SUCCESS) explain_fault(result);
+  return result;
 }
 
 }  // namespace gpufence::hooks

@@ -2,17 +2,29 @@
 // of another GPU, with "invalid resource handle" and no word on which is whose, and only then is it asked.
 #include "hooks/launch.h"
 
+#include "hooks/arguments.h"
+
 namespace gpufence::hooks {
 namespace {
 
-constexpr unsigned kNeeds = dispatch::kFindings;
+constexpr unsigned kNeeds = dispatch::kFindings | dispatch::kReport;
+
+// A library's kernel runs on its stream's GPU, and CUDA lets no other be current then.
+void count_launch(const Visible& seen) noexcept {
+  if (seen.tally != nullptr) seen.tally->launch(seen.devices.size() == 1 ? 0 : current_device());
+}
 
 template <class Launch>
-CUresult launched(CUfunction function, CUstream stream, const char* api, const void* caller,
-                  Launch launch) noexcept {
+CUresult launched(CUfunction function, CUstream stream, void** params, void** extra, const char* api,
+                  const void* caller, Launch launch) noexcept {
+  if ((rules().needs & dispatch::kPointers) != 0) [[unlikely]]
+    check_arguments(function, stream, params, extra, observe::current(api, caller));
   const CUresult result = launch();
-  if (result == CUDA_SUCCESS) [[likely]]
+  if (result == CUDA_SUCCESS) [[likely]] {
+    if (const Visible* seen = visible(); seen != nullptr) count_launch(*seen);
     return result;
+  }
+  explain_fault(result);
   note_use(api, caller);
   if (may_be_of_another_gpu(result)) explain_launch(function, stream, observe::current(api, caller));
   return result;
@@ -45,7 +57,7 @@ HOOK(cuLaunchKernel, kNeeds,
      (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
       unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
       CUstream hStream, void** kernelParams, void** extra)) {
-  return launched(f, hStream, "cuLaunchKernel", __builtin_return_address(0), [&] {
+  return launched(f, hStream, kernelParams, extra, "cuLaunchKernel", __builtin_return_address(0), [&] {
     return real<&::cuLaunchKernel>(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
                                    sharedMemBytes, hStream, kernelParams, extra);
   });
@@ -54,7 +66,7 @@ HOOK(cuLaunchKernel_ptsz, kNeeds,
      (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
       unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
       CUstream hStream, void** kernelParams, void** extra)) {
-  return launched(f, hStream, "cuLaunchKernel", __builtin_return_address(0), [&] {
+  return launched(f, hStream, kernelParams, extra, "cuLaunchKernel", __builtin_return_address(0), [&] {
     return real<&::cuLaunchKernel_ptsz>(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
                                         sharedMemBytes, hStream, kernelParams, extra);
   });
@@ -62,13 +74,13 @@ HOOK(cuLaunchKernel_ptsz, kNeeds,
 
 HOOK(cuLaunchKernelEx, kNeeds,
      (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra)) {
-  return launched(f, config != nullptr ? config->hStream : nullptr, "cuLaunchKernelEx",
+  return launched(f, config != nullptr ? config->hStream : nullptr, kernelParams, extra, "cuLaunchKernelEx",
                   __builtin_return_address(0),
                   [&] { return real<&::cuLaunchKernelEx>(config, f, kernelParams, extra); });
 }
 HOOK(cuLaunchKernelEx_ptsz, kNeeds,
      (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra)) {
-  return launched(f, config != nullptr ? config->hStream : nullptr, "cuLaunchKernelEx",
+  return launched(f, config != nullptr ? config->hStream : nullptr, kernelParams, extra, "cuLaunchKernelEx",
                   __builtin_return_address(0),
                   [&] { return real<&::cuLaunchKernelEx_ptsz>(config, f, kernelParams, extra); });
 }
@@ -77,19 +89,21 @@ HOOK(cuLaunchCooperativeKernel, kNeeds,
      (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
       unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
       CUstream hStream, void** kernelParams)) {
-  return launched(f, hStream, "cuLaunchCooperativeKernel", __builtin_return_address(0), [&] {
-    return real<&::cuLaunchCooperativeKernel>(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-                                              blockDimZ, sharedMemBytes, hStream, kernelParams);
-  });
+  return launched(
+      f, hStream, kernelParams, nullptr, "cuLaunchCooperativeKernel", __builtin_return_address(0), [&] {
+        return real<&::cuLaunchCooperativeKernel>(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                                                  blockDimZ, sharedMemBytes, hStream, kernelParams);
+      });
 }
 HOOK(cuLaunchCooperativeKernel_ptsz, kNeeds,
      (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
       unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
       CUstream hStream, void** kernelParams)) {
-  return launched(f, hStream, "cuLaunchCooperativeKernel", __builtin_return_address(0), [&] {
-    return real<&::cuLaunchCooperativeKernel_ptsz>(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
-                                                   blockDimZ, sharedMemBytes, hStream, kernelParams);
-  });
+  return launched(
+      f, hStream, kernelParams, nullptr, "cuLaunchCooperativeKernel", __builtin_return_address(0), [&] {
+        return real<&::cuLaunchCooperativeKernel_ptsz>(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
+                                                       blockDimZ, sharedMemBytes, hStream, kernelParams);
+      });
 }
 
 }  // namespace gpufence::hooks

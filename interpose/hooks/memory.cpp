@@ -60,7 +60,8 @@ CUresult charged_pitch(Pointer* out, Size* pitch, std::uint64_t width, std::uint
   const bool fits = taken <= bytes || reserve(*place, taken - bytes);
   if (taken < bytes) books.cancel(place->row, bytes - taken);
   const std::uint64_t booked = taken <= bytes || fits ? taken : bytes;
-  if (!fits || !books.commit(got, {place->row, taken, place->context})) {
+  if (!fits ||
+      !books.commit(got, {place->row, taken, place->context, 0, observe::current(api, caller).caller})) {
     free_again(got);
     books.cancel(place->row, booked);
     return fits ? CUDA_ERROR_OUT_OF_MEMORY : refuse(*place, taken, observe::current(api, caller));

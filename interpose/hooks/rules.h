@@ -17,6 +17,7 @@
 #include "observe/call.h"
 #include "observe/devices.h"
 #include "observe/owners.h"
+#include "observe/tally.h"
 #include "policies/decide.h"
 #include "policies/size.h"
 
@@ -62,6 +63,7 @@ struct Visible {
   bool counters_kept = false;                         // its rows outlive the process
   std::unique_ptr<std::atomic<bool>[]> refusal_said;  // by ordinal
   std::unique_ptr<observe::Owners> owners;            // null where one GPU is visible
+  std::unique_ptr<observe::Tally> tally;              // null unless a report was asked for
 
   struct Chosen {
     std::atomic<const char*> api{nullptr};

@@ -1,5 +1,6 @@
 // The stream chapter: whose a stream is, and where it was made. What work in it may cross GPUs is CUDA's to
 // say: copies may go into any stream, and a stream may wait for any event.
+#include "hooks/arguments.h"
 #include "hooks/mask.h"
 
 namespace gpufence::hooks {
@@ -30,6 +31,18 @@ HOOK(cuStreamDestroy, kNeeds, (CUstream hStream)) {
 }
 HOOK(cuStreamDestroy_v2, kNeeds, (CUstream hStream)) {
   return forgotten(Kind::stream, hStream, [&] { return real<&::cuStreamDestroy_v2>(hStream); });
+}
+
+// Where the fault of an earlier launch comes out.
+HOOK(cuStreamSynchronize, dispatch::kPointers, (CUstream hStream)) {
+  const CUresult result = real<&::cuStreamSynchronize>(hStream);
+  if (result != CUDA_SUCCESS) explain_fault(result);
+  return result;
+}
+HOOK(cuStreamSynchronize_ptsz, dispatch::kPointers, (CUstream hStream)) {
+  const CUresult result = real<&::cuStreamSynchronize_ptsz>(hStream);
+  if (result != CUDA_SUCCESS) explain_fault(result);
+  return result;
 }
 
 }  // namespace gpufence::hooks

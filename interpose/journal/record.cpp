@@ -59,7 +59,9 @@ std::string time_text(std::uint64_t ns_since_1970) {
 }
 
 std::string key_of(const Finding& finding) {
-  return key_of(finding.code, site(finding.site), gpu(finding.device), gpu(finding.other_device),
+  // A note that became a warning is said again.
+  return key_of(std::string(finding.code) + ' ' + std::string(text(finding.severity)), site(finding.site),
+                gpu(finding.device), gpu(finding.other_device),
                 finding.once.empty() ? finding.message : finding.once);
 }
 
@@ -114,7 +116,8 @@ std::vector<Record> read_records(std::string_view text) {
       const auto found = read.find(key);
       return found == read.end() ? json() : *found;
     };
-    record.key = key_of(record.code, part("site"), part("device"), part("other_device"), record.message);
+    record.key = key_of(record.code + ' ' + record.severity, part("site"), part("device"),
+                        part("other_device"), record.message);
     record.line = line;
     records.push_back(std::move(record));
   }

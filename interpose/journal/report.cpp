@@ -36,24 +36,28 @@ std::string to_text(const Report& report) {
   out += fmt::format("\n  fenced since the first CUDA call at +{:.2f} s: {}; reach: {}\n",
                      seconds(report.fenced_after_ns), report.how, report.reach);
   if (report.rows.empty()) out += "  no GPU was visible\n";
-  std::vector<std::array<std::string, 8>> table;
+  std::vector<std::array<std::string, 9>> table;
   if (!report.rows.empty()) {
-    table.push_back(
-        {"GPU", "peak held", "cap", "allocations", "refusals", "launches", "copies", "first chosen by"});
+    table.push_back({"GPU", "peak held", "cap", "allocations", "refusals", "launches", "copies", "threads",
+                     "first chosen by"});
   }
   for (const ReportRow& row : report.rows) {
-    // Launches and copies are not counted by this build: a dash, never a zero.
+    // What is not counted is a dash, never a zero.
     const auto counted = [&](const std::string& text) { return row.counted ? text : std::string("–"); };
+    const auto worked = [](const std::optional<std::uint64_t>& count) {
+      return count ? std::to_string(*count) : std::string("–");
+    };
     table.push_back({row.full_name, counted(row.peak_text), row.cap ? row.cap_text : "–",
-                     counted(std::to_string(row.allocations)), counted(std::to_string(row.refusals)), "–",
-                     "–", row.chosen_by.empty() ? "never" : row.chosen_by});
+                     counted(std::to_string(row.allocations)), counted(std::to_string(row.refusals)),
+                     worked(row.launches), worked(row.copies), worked(row.threads),
+                     row.chosen_by.empty() ? "never" : row.chosen_by});
   }
   // Widths count characters, not bytes: the dash is three bytes.
   const auto width = [](const std::string& text) {
     return static_cast<std::size_t>(
         std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
   };
-  std::array<std::size_t, 8> widths{};
+  std::array<std::size_t, 9> widths{};
   for (const auto& line : table) {
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width(line[i]));
   }
@@ -98,8 +102,9 @@ std::string to_json_line(const Report& report) {
                     {"cap_rule", row.cap ? json(row.cap_rule) : json(nullptr)},
                     {"allocations", counted(row.allocations)},
                     {"refusals", counted(row.refusals)},
-                    {"launches", nullptr},
-                    {"copies", nullptr},
+                    {"launches", row.launches ? json(*row.launches) : json(nullptr)},
+                    {"copies", row.copies ? json(*row.copies) : json(nullptr)},
+                    {"threads", row.threads ? json(*row.threads) : json(nullptr)},
                     {"chosen_by", row.chosen_by.empty() ? json(nullptr) : json(row.chosen_by)}});
   }
   const json record = {{"schema", 1},

@@ -21,6 +21,8 @@ struct ReportRow {
   std::string peak_text, cap_text;   // the same for people, as the command line writes sizes
   std::string cap_rule;              // "--gpu-mem"
   std::uint64_t allocations = 0, refusals = 0;
+  std::optional<std::uint64_t> launches{}, copies{};  // none: not counted
+  std::optional<std::uint64_t> threads{};             // that launched or copied
   std::string chosen_by;  // "cudaSetDevice at train+0x1a2b (main)"; empty: never chosen
 };
 

@@ -107,6 +107,15 @@ void Ledger::put_back(std::uint64_t address, const Holding& holding) noexcept {
   if (!insert(address, holding)) release(holding);
 }
 
+std::optional<Holding> Ledger::find(std::uint64_t address) noexcept {
+  Shard& shard = shard_of(address);
+  const std::lock_guard guard(shard.lock);
+  if (shard.used == 0) return std::nullopt;
+  const std::size_t at = find(shard, address);
+  if (shard.entries[at].address == 0) return std::nullopt;
+  return shard.entries[at].holding;
+}
+
 std::optional<Holding> Ledger::take(std::uint64_t address) noexcept {
   Shard& shard = shard_of(address);
   const std::lock_guard guard(shard.lock);

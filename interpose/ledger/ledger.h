@@ -21,7 +21,8 @@ struct Holding {
   std::uint32_t row = 0;
   std::uint64_t bytes = 0;  // as requested
   const void* context = nullptr;
-  std::uint64_t epoch = 0;  // set by commit: tells what a context held before it was destroyed
+  std::uint64_t epoch = 0;     // set by commit: tells what a context held before it was destroyed
+  const void* site = nullptr;  // the program's address that asked for it
 };
 
 struct Balance {
@@ -70,6 +71,8 @@ class Ledger {
   // A free takes the holding out first, since another thread may get the same address at once; if the driver
   // refuses the free, put_back; else release.
   [[nodiscard]] std::optional<Holding> take(std::uint64_t address) noexcept;
+  // What is committed at exactly this address.
+  [[nodiscard]] std::optional<Holding> find(std::uint64_t address) noexcept;
   void put_back(std::uint64_t address, const Holding& holding) noexcept;
   void release(const Holding& holding) noexcept { give_back(holding.row, holding.bytes); }
 
@@ -93,7 +96,7 @@ class Ledger {
 
  private:
   // One part of the address table: open addressing with backward-shift deletion, so that there are no
-  // tombstones to collect. 40 bytes an entry, at most three quarters full.
+  // tombstones to collect. 48 bytes an entry, at most three quarters full.
   struct Entry {
     std::uint64_t address = 0;  // 0: free
     Holding holding;

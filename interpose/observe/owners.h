@@ -28,6 +28,7 @@ struct Owner {
   const void* parent = nullptr;   // a function's module, with which it ends
   Call made{};                    // by which call of the program
   const char* name = nullptr;     // a function's, mangled; lives as long as the process
+  const char* layout = nullptr;   // a function's parameters, as hooks/arguments.cpp wrote them; as long
   std::uint64_t epoch = 0;        // set by remember: tells what a context had before it was destroyed
 };
 

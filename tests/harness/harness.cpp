@@ -191,6 +191,7 @@ fs::path Machine::toml() {
   std::ofstream file(path);
   file << "version = 1\n";
   if (driver_version_ != 0) file << "driver_version = " << driver_version_ << "\n";
+  if (!peers_.empty()) file << "peers = \"" << peers_ << "\"\n";
   for (const GpuSpec& gpu : gpus_) {
     file << "[[gpu]]\n";
     if (!gpu.name.empty()) file << "name = \"" << gpu.name << "\"\n";

@@ -102,6 +102,7 @@ class Machine {
 
   void add_gpu(const GpuSpec& spec);
   void set_driver_version(int version) { driver_version_ = version; }
+  void set_peers(std::string_view peers) { peers_ = peers; }  // "all": every GPU reaches every other's memory
 
   // `gpufence run --sim <this machine> … -- program`.
   Result run(const std::vector<std::string>& program, const With& with = {});
@@ -127,6 +128,7 @@ class Machine {
 
   std::filesystem::path directory_;
   std::vector<GpuSpec> gpus_;
+  std::string peers_;
   int driver_version_ = 0;  // 0: the simulator's own
   int launched_ = 0;
 };

@@ -22,6 +22,7 @@ struct Said {
   Result result;
   std::vector<std::string> lines;               // of stderr, without the report
   std::map<std::string, std::uint64_t> counts;  // by code
+  bool one_worked = false;                      // GF208, which stands in the report alone
   nlohmann::json gpus;
   std::vector<std::string> notes;
 };
@@ -49,6 +50,7 @@ Said run(Machine& m, const std::vector<std::string>& program, With with = {.devi
     const auto told = nlohmann::json::parse(line);
     for (const auto& [code, count] : told.at("findings").items())
       said.counts[code] += count.get<std::uint64_t>();
+    said.one_worked = said.counts.erase("GF208") == 1;
     said.gpus = told.at("gpus");
     said.notes = told.at("notes").get<std::vector<std::string>>();
   }
@@ -185,7 +187,7 @@ TEST(StreamsAndEvents, OfTwoGpusAreSilentWhereCudaAllowsIt) {
     EXPECT_TRUE(said.result.says(": cudaSuccess\n") || said.result.says(": CUDA_SUCCESS\n"))
         << said.result.out;
     EXPECT_EQ(said.result.err, "") << program;
-    EXPECT_EQ(said.counts, Counts{}) << program;
+    EXPECT_EQ(said.counts, (Counts{{"GF206", 1}})) << program;  // info: the copy goes through the host
   }
 }
 
@@ -376,6 +378,147 @@ TEST(ThreadWithoutAChoice, OfAStaticRuntimeIsNotGuessedAt) {
     EXPECT_EQ(said.result.err, "") << what;
     EXPECT_EQ(said.counts, Counts{}) << what;
   }
+}
+
+// ---- GF205, GF206
+
+struct Reach {
+  const char* program;
+  const char *memset, *copy, *launch;  // calls as their programmers wrote them
+  bool symbols;
+};
+class MemoryOfAnotherGpu : public testing::TestWithParam<Reach> {};
+INSTANTIATE_TEST_SUITE_P(
+    EveryWay, MemoryOfAnotherGpu,
+    testing::Values(Reach{"reaches_shared", "cudaMemset", "cudaMemcpy", "cudaLaunchKernel", true},
+                    Reach{"reaches_static", "cuMemsetD8", "cuMemcpy", "cuLaunchKernel", false}),
+    [](const auto& reach) { return std::string(reach.param.program); });
+
+std::string place(const Reach& reach, const char* function) {
+  return reach.symbols ? std::string("@ (") + function + ")" : "@";
+}
+
+const With kAll{.devices = "2,0", .options = {"--diagnose", "all"}, .env = {{"GPUFENCE_STDERR", "info"}}};
+
+TEST_P(MemoryOfAnotherGpu, FilledIsNamed) {
+  FourGpus m;
+  const Reach& reach = GetParam();
+  for (const char* peers : {"none", "all"}) {
+    m.set_peers(peers);
+    const Said said = run(m, {probe(reach.program), "memset"});
+    EXPECT_TRUE(said.result.says("fill(other): cudaErrorInvalidValue\n")) << said.result.out;
+    EXPECT_TRUE(is_line(
+        said, zero_and_one("GF205 warning: memory of #0, allocated at " + place(reach, "allocate") +
+                           ", filled on #1; peer access 1→0 not enabled (" +
+                           (std::string(peers) == "all" ? "possible" : "impossible") + "); " + reach.memset +
+                           " at " + place(reach, "fill") + ", thread \"" + reach.program + "\"")));
+    EXPECT_EQ(said.counts, (Counts{{"GF205", 1}}));
+  }
+}
+
+TEST_P(MemoryOfAnotherGpu, AsAnArgumentIsInfoAndAWarningOnceItFailed) {
+  FourGpus m;
+  const Reach& reach = GetParam();
+  const Said said = run(m, {probe(reach.program), "kernel"}, kAll);
+  EXPECT_TRUE(said.result.says("cudaDeviceSynchronize(): cudaErrorIllegalAddress\n")) << said.result.out;
+  ASSERT_EQ(said.lines.size(), 2u) << said.result.err;
+  const std::string words = zero_and_one("argument 2 of kernel scale is memory of #0, allocated at ");
+  const std::string rest = zero_and_one("; launched on #1; peer access 1→0 not enabled (impossible)");
+  EXPECT_TRUE(said.lines[0].find("] GF205 info: " + words) != std::string::npos) << said.lines[0];
+  EXPECT_TRUE(said.lines[0].find(rest + "; " + reach.launch + " at ") != std::string::npos) << said.lines[0];
+  EXPECT_TRUE(said.lines[1].find("] GF205 warning: " + words) != std::string::npos) << said.lines[1];
+  EXPECT_TRUE(said.lines[1].find(rest + "; then CUDA met an illegal address; " + reach.launch + " at ") !=
+              std::string::npos)
+      << said.lines[1];
+  EXPECT_EQ(said.counts, (Counts{{"GF205", 2}}));
+}
+
+TEST_P(MemoryOfAnotherGpu, InAStructByValueIsFound) {
+  FourGpus m;
+  const Said said = run(m, {probe(GetParam().program), "kernel_struct"}, kAll);
+  ASSERT_EQ(said.lines.size(), 2u) << said.result.err;
+  EXPECT_TRUE(said.lines[1].find(zero_and_one(
+                  "] GF205 warning: argument 1 of kernel move is memory of #0")) != std::string::npos)
+      << said.lines[1];
+}
+
+TEST_P(MemoryOfAnotherGpu, ThatAKernelDoesNotTouchIsInfoAlone) {
+  FourGpus m;
+  const Said said = run(m, {probe(GetParam().program), "kernel_unused"}, kAll);
+  EXPECT_TRUE(said.result.says("cudaDeviceSynchronize(): cudaSuccess\n")) << said.result.out;
+  EXPECT_EQ(said.lines.size(), 1u) << said.result.err;
+  EXPECT_TRUE(said.result.complains("] GF205 info: argument 2 of kernel scale is memory of "))
+      << said.result.err;
+}
+
+TEST_P(MemoryOfAnotherGpu, AsAnArgumentIsLeftAloneUnlessAskedFor) {
+  FourGpus m;
+  const Said said = run(m, {probe(GetParam().program), "kernel"});
+  EXPECT_EQ(said.result.err, "");
+  EXPECT_EQ(said.counts, Counts{});
+}
+
+TEST_P(MemoryOfAnotherGpu, CopiedThroughTheHostIsInfo) {
+  FourGpus m;
+  const Reach& reach = GetParam();
+  const Said said =
+      run(m, {probe(reach.program), "copy"}, {.devices = "2,0", .env = {{"GPUFENCE_STDERR", "info"}}});
+  EXPECT_TRUE(is_line(
+      said,
+      zero_and_one("GF206 info: a copy from #0 to #1 goes through the host: peer access 1→0 not enabled "
+                   "(impossible); " +
+                   std::string(reach.copy) + " at " + place(reach, "copy") + ", thread \"" + reach.program +
+                   "\"")));
+  EXPECT_EQ(said.counts, (Counts{{"GF206", 3}}));
+  EXPECT_EQ(run(m, {probe(reach.program), "copy"}).result.err, "");  // no warning
+}
+
+TEST_P(MemoryOfAnotherGpu, IsNoFaultWithPeerAccess) {
+  FourGpus m;
+  m.set_peers("all");
+  for (const char* what : {"memset", "copy", "kernel", "kernel_struct"}) {
+    const Said said = run(m, {probe(GetParam().program), what, "peers"}, kAll);
+    EXPECT_TRUE(said.result.says("cudaDeviceSynchronize(): cudaSuccess\n") ||
+                said.result.says("fill(other): cudaSuccess\n"))
+        << said.result.out;
+    EXPECT_EQ(said.result.err, "") << what;
+    EXPECT_EQ(said.counts, Counts{}) << what;
+  }
+}
+
+TEST_P(MemoryOfAnotherGpu, IsNotWhatIsManagedOrTheHostsOrOnesOwn) {
+  FourGpus m;
+  const Said said = run(m, {probe(GetParam().program), "allowed"}, kAll);
+  EXPECT_TRUE(said.result.says("cudaDeviceSynchronize(): cudaSuccess\n")) << said.result.out;
+  EXPECT_EQ(said.result.err, "");
+  EXPECT_EQ(said.counts, Counts{});
+}
+
+// ---- GF208 and the report
+
+TEST(Report, CountsLaunchesCopiesAndThreadsOfEachGpu) {
+  FourGpus m;
+  for (const char* program : {"reaches_shared", "reaches_static"}) {
+    const Said said = run(m, {probe(program), "allowed"});
+    ASSERT_EQ(said.gpus.size(), 2u);
+    EXPECT_EQ(said.gpus[0].at("launches"), 0) << program;
+    EXPECT_EQ(said.gpus[0].at("copies"), 1) << program;  // to the host
+    EXPECT_EQ(said.gpus[0].at("threads"), 1) << program;
+    EXPECT_EQ(said.gpus[1].at("launches"), 4) << program;
+    EXPECT_EQ(said.gpus[1].at("copies"), 2) << program;  // within, and from the host
+    EXPECT_EQ(said.gpus[1].at("threads"), 1) << program;
+    EXPECT_EQ(said.notes, std::vector<std::string>{}) << program;
+  }
+}
+
+TEST(Report, SaysWhichGpusDidNothing) {
+  FourGpus m;
+  const Said said = run(m, {probe("kernel_shared")}, {.devices = "2,0,1"});
+  EXPECT_EQ(said.result.err, "");
+  EXPECT_TRUE(said.one_worked);
+  EXPECT_EQ(said.notes,
+            std::vector<std::string>{"GF208: all work was on " + std::string(kZero) + "; " + kOne +
+                                     ", CUDA 2 = host GPU 1 (Beta, 0000:41:00.0) did nothing"});
 }
 
 }  // namespace

@@ -12,15 +12,17 @@ namespace {
 
 TEST(Hooks, SayWhenAnEntryIsHookedOrWhyNot) {
   Machine m;
-  const Result r =
-      m.gpufence({"hooks", "cuInit", "cuDeviceGet", "cuMemAlloc_v2", "cuDeviceGetCount", "cuMemcpyHtoD_v2"});
+  const Result r = m.gpufence({"hooks", "cuInit", "cuDeviceGet", "cuMemAlloc_v2", "cuDeviceGetCount",
+                               "cuMemcpyHtoA_v2", "cuLaunchKernel", "cuCtxSynchronize"});
   EXPECT_EQ(r.out,
-            "libcuda.so.1 of CUDA 13.0: 3 hooked, 1 left alone, 1 passed through\n"
+            "libcuda.so.1 of CUDA 13.0: 5 hooked, 1 left alone, 1 passed through\n"
+            "cuCtxSynchronize  hooked for findings at level all (context)\n"
             "cuDeviceGet       hooked for findings (device)\n"
             "cuDeviceGetCount  left alone: never altered, the runtime checks it: the view is a mask\n"
             "cuInit            hooked always (init)\n"
+            "cuLaunchKernel    hooked with a report or for findings (launch)\n"
             "cuMemAlloc_v2     hooked under a cap or with a report (memory)\n"
-            "cuMemcpyHtoD_v2   passed through: copies or fills memory\n");
+            "cuMemcpyHtoA_v2   passed through: copies or fills memory\n");
   EXPECT_EQ(r.err, "");
   EXPECT_EQ(r.exit, 0);
 }

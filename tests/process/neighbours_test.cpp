@@ -65,9 +65,8 @@ INSTANTIATE_TEST_SUITE_P(EachOfThem, PreloadedNeighbour, testing::ValuesIn(neigh
 TEST_P(PreloadedNeighbour, BeforeUsAsTheLauncherPutsIt) {
   for (const char* program : {"vectors_driver", "vectors_static", "vectors_shared"}) {
     FourGpus m;
-    const Result r = m.run({probe(program)}, {.devices = "2",
-                                              .gpu_mem = "512MiB",
-                                              .env = {{"LD_PRELOAD", GetParam().library}}});
+    const Result r = m.run(
+        {probe(program)}, {.devices = "2", .gpu_mem = "512MiB", .env = {{"LD_PRELOAD", GetParam().library}}});
     EXPECT_TRUE(r.says("GPUs: 1\n")) << program;
     EXPECT_TRUE(r.says("CUDA 0: held 512 MiB, then ")) << program;
     EXPECT_EQ(r.exit, 0) << program;
@@ -186,7 +185,8 @@ TEST(TheGenuineRuntime, IsHandedEveryHookThatItAsksForAndAnswersAsWithoutUs) {
 
 TEST(TwoRuntimes, ShareOneViewAndOneCap) {
   FourGpus m;
-  const Result r = m.run({probe("two_runtimes"), probe("plugin.so")}, {.devices = "2,0", .gpu_mem = "512MiB"});
+  const Result r =
+      m.run({probe("two_runtimes"), probe("plugin.so")}, {.devices = "2,0", .gpu_mem = "512MiB"});
   EXPECT_EQ(r.out,
             "GPUs: 2, the plug-in's 2\n"
             "held 256 and 256 MiB, then cudaErrorMemoryAllocation and cudaErrorMemoryAllocation\n")
@@ -226,9 +226,8 @@ TEST(ASecondDriver, IsItsOwnWhereNothingWasAskedFor) {
 
 TEST(ASecondDriver, RunsUnfencedAndSaysSoWhereTheUserWantsThat) {
   FourGpus m;
-  const Result r =
-      m.run({probe("second_driver"), copy_of_the_driver(m)},
-            {.devices = "2", .gpu_mem = "512MiB", .env = {{"GPUFENCE_ON_ERROR", "allow"}}});
+  const Result r = m.run({probe("second_driver"), copy_of_the_driver(m)},
+                         {.devices = "2", .gpu_mem = "512MiB", .env = {{"GPUFENCE_ON_ERROR", "allow"}}});
   EXPECT_TRUE(r.says("the machine's: GPUs 1, held 512 MiB, then 2\n")) << r.out;
   EXPECT_FALSE(r.says("another: GPUs -1")) << r.out;
   EXPECT_TRUE(r.complains("GF501")) << r.err;
@@ -280,8 +279,7 @@ TEST(TheFirstCall, OfSixtyFourThreadsAtOnce) {
 TEST(TheFirstCall, WhileThreadsReadTheEnvironment) {
   FourGpus m;
   for (int round = 0; round < 5; ++round) {
-    const Result r =
-        m.run({probe("first_calls"), "getenv"}, {.devices = "2,0", .env = {{"STAYS", "1"}}});
+    const Result r = m.run({probe("first_calls"), "getenv"}, {.devices = "2,0", .env = {{"STAYS", "1"}}});
     ASSERT_EQ(r.out, "GPUs: 2, mask 2,0, 0 reads found nothing\n") << r.err;
   }
 }
@@ -301,8 +299,8 @@ TEST(TheFirstCall, InAConstructorWhileAnotherThreadMakesOneToo) {
 // -----------------------------------------------------------------------------
 
 Result on_driver(Machine& m, const std::string& release, const std::vector<std::string>& program, With with) {
-  std::vector<std::string> argv = {
-      "/usr/bin/env", "LD_LIBRARY_PATH=" + std::string(GPUFENCE_DRIVERS) + "/" + release + ":" + simulator("")};
+  std::vector<std::string> argv = {"/usr/bin/env", "LD_LIBRARY_PATH=" + std::string(GPUFENCE_DRIVERS) + "/" +
+                                                       release + ":" + simulator("")};
   argv.insert(argv.end(), program.begin(), program.end());
   return m.run(argv, with);
 }
@@ -348,8 +346,9 @@ TEST(ANewerDriver, IsFencedAsFarAsItIsKnownAndTheRestIsSaid) {
             "cuMemAlloc for CUDA 13.0: in libgpufence-core.so\n"
             "cuMemAlloc for CUDA 14.0: in libcuda.so.1\n")
       << newer.err;
-  EXPECT_TRUE(newer.complains("GF501 warning: this driver has a cuMemAlloc for CUDA 14.0 that gpufence "
-                              "doesn't know: calls of it are not fenced"))
+  EXPECT_TRUE(
+      newer.complains("GF501 warning: this driver has a cuMemAlloc for CUDA 14.0 that gpufence "
+                      "doesn't know: calls of it are not fenced"))
       << newer.err;
 }
 
@@ -379,8 +378,8 @@ TEST(AJail, ThatHidesTheCoreDeniesCudaUnderACapAndSaysWhy) {
     EXPECT_TRUE(denied.complains("CUDA is denied")) << denied.err;
     EXPECT_EQ(denied.err.find("gpufence["), denied.err.rfind("gpufence[")) << denied.err;
 
-    const Result allowed = m.run(
-        program, {.devices = "2", .gpu_mem = "512MiB", .env = {{"GPUFENCE_ON_ERROR", "allow"}}});
+    const Result allowed =
+        m.run(program, {.devices = "2", .gpu_mem = "512MiB", .env = {{"GPUFENCE_ON_ERROR", "allow"}}});
     EXPECT_EQ(allowed.out, alone.out);
     EXPECT_TRUE(allowed.complains("CUDA runs without the fence")) << allowed.err;
 

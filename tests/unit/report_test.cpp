@@ -47,9 +47,9 @@ TEST(Report, TheTextHasARowForEachGpuAndTheFindings) {
             "gpufence[4711] report: train.py --epochs 3, 1.50 s, run 20261130-184501-12345\n"
             "  fenced since the first CUDA call at +0.04 s: driver calls; reach: this process\n"
             "  GPU                                       peak held    cap  allocations  refusals  launches  "
-            "copies  first chosen by\n"
+            "copies  threads  first chosen by\n"
             "  CUDA 0 = host GPU 2 (H100, 0000:81:00.0)      1 GiB  1 GiB            5         1         –   "
-            "    –  cudaSetDevice at app+0x10 (main)\n"
+            "    –        –  cudaSetDevice at app+0x10 (main)\n"
             "  findings: GF401 ×1\n");
 }
 

@@ -120,11 +120,19 @@ tl::expected<std::vector<Entry>, Error> add_hooks(std::vector<Entry> entries, co
 
 std::string when_text(const std::string& when) {
   if (when == "always") return "always";
-  if (when == "cap") return "under a cap";
-  if (when == "cap,report") return "under a cap or with a report";
-  if (when == "findings") return "for findings";
-  if (when == "view") return "in numbering view";
-  return "for " + when;
+  const std::map<std::string_view, const char*> words{{"cap", "under a cap"},
+                                                      {"report", "with a report"},
+                                                      {"findings", "for findings"},
+                                                      {"pointers", "for findings at level all"},
+                                                      {"view", "in numbering view"}};
+  std::string text;
+  const std::vector<std::string> parts = split(when, ',');
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto found = words.find(parts[i]);
+    text += (i == 0 ? "" : i + 1 < parts.size() ? ", " : " or ");
+    text += found != words.end() ? std::string(found->second) : "for " + parts[i];
+  }
+  return text;
 }
 
 std::string title_of(Library library) {
