@@ -471,6 +471,52 @@ TEST(Float, MinimumAndMaximumPreferNumbers) {
   expect("min.f64 %rd0, %rd1, %rd2;", {{{bits(0.0), bits(-0.0)}, bits(-0.0)}});
 }
 
+// IEEE 754: a sum that cancels is +0, -0 only rounding down; products and quotients have the sign of both
+// factors; what rounds to zero keeps its sign.
+TEST(Float, ZerosHaveTheSignOfTheirOperation) {
+  constexpr uint64_t minus64 = 0x8000000000000000;
+  for (const char* mode : {"rn", "rz", "rp"})
+    expect("add." + std::string(mode) + ".f32 %r0, %r1, %r2;",
+           {{{kMinus, 0}, 0}, {{0, kMinus}, 0}, {{kMinus, kMinus}, kMinus}, {{bits(2.0F), bits(-2.0F)}, 0}});
+  expect("add.rm.f32 %r0, %r1, %r2;",
+         {{{kMinus, 0}, kMinus}, {{0, kMinus}, kMinus}, {{0, 0}, 0}, {{bits(2.0F), bits(-2.0F)}, kMinus}});
+  expect("sub.f32 %r0, %r1, %r2;", {{{kMinus, 0}, kMinus}, {{0, kMinus}, 0}, {{kMinus, kMinus}, 0}});
+  expect("sub.rm.f32 %r0, %r1, %r2;", {{{kMinus, kMinus}, kMinus}, {{0, kMinus}, 0}});
+  expect("add.f64 %rd0, %rd1, %rd2;", {{{minus64, 0}, 0}, {{minus64, minus64}, minus64}});
+  expect("add.rm.f64 %rd0, %rd1, %rd2;", {{{minus64, 0}, minus64}});
+  expect("mul.f32 %r0, %r1, %r2;",
+         {{{kMinus, bits(5.0F)}, kMinus}, {{kMinus, kMinus}, 0}, {{kMinus, 0}, kMinus}});
+  expect("mul.f64 %rd0, %rd1, %rd2;", {{{minus64, bits(5.0)}, minus64}, {{minus64, minus64}, 0}});
+  expect("fma.rn.f32 %r0, %r1, %r2, %r3;", {{{kMinus, bits(1.0F), 0}, 0},
+                                            {{kMinus, bits(1.0F), kMinus}, kMinus},
+                                            {{bits(2.0F), bits(3.0F), bits(-6.0F)}, 0}});
+  expect("fma.rm.f32 %r0, %r1, %r2, %r3;",
+         {{{kMinus, bits(1.0F), 0}, kMinus}, {{bits(2.0F), bits(3.0F), bits(-6.0F)}, kMinus}});
+  expect("fma.rm.f64 %rd0, %rd1, %rd2, %rd3;", {{{minus64, bits(1.0), 0}, minus64}});
+  expect("div.rn.f32 %r0, %r1, %r2;",
+         {{{kMinus, bits(3.0F)}, kMinus}, {{0, bits(-3.0F)}, kMinus}, {{bits(3.0F), kNegInf32}, kMinus}});
+  expect("rcp.rn.f32 %r0, %r1;", {{{kMinus}, kNegInf32}, {{kNegInf32}, kMinus}});
+  expect("sqrt.rn.f32 %r0, %r1;", {{{kMinus}, kMinus}});
+  expect("min.f16 %h0, %h1, %h2;", {{{0x8000, 0}, 0x8000}, {{0, 0x8000}, 0x8000}});
+  expect("max.f16 %h0, %h1, %h2;", {{{0x8000, 0}, 0}, {{0, 0x8000}, 0}});
+  expect("add.f16 %h0, %h1, %h2;", {{{0x8000, 0}, 0}, {{0x8000, 0x8000}, 0x8000}});
+  expect("copysign.f32 %r0, %r1, %r2;", {{{kMinus, 0}, kMinus}, {{0, kMinus}, 0}});
+  expect("selp.f32 %r0, %r1, %r2, 1;", {{{kMinus, 0}, kMinus}, {{0, kMinus}, 0}});
+}
+
+TEST(Float, ZerosKeepTheirSignInConversionsBetweenFloatsAndLoseItToIntegers) {
+  for (const char* mode : {"rni", "rzi", "rpi"})
+    expect("cvt." + std::string(mode) + ".f32.f32 %r0, %r1;",
+           {{{kMinus}, kMinus}, {{0}, 0}, {{bits(-0.25F)}, kMinus}});
+  expect("cvt.rmi.f32.f32 %r0, %r1;", {{{kMinus}, kMinus}, {{bits(0.25F)}, 0}});
+  expect("cvt.rpi.f64.f64 %rd0, %rd1;", {{{bits(-0.25)}, 0x8000000000000000}});
+  expect("cvt.f64.f32 %rd0, %r1;", {{{kMinus}, 0x8000000000000000}});
+  expect("cvt.rn.f32.f64 %r0, %rd1;", {{{bits(-1e-300)}, kMinus}});
+  expect("cvt.rn.f16.f32 %h0, %r1;", {{{kMinus}, 0x8000}});
+  expect("cvt.rni.s32.f32 %r0, %r1;", {{{kMinus}, 0}, {{bits(-0.25F)}, 0}});
+  expect("cvt.rn.f64.s32 %rd0, %r1;", {{{0}, 0}});
+}
+
 TEST(Float, SignsAndTests) {
   expect("neg.f32 %r0, %r1;", {{{bits(1.5F)}, bits(-1.5F)}, {{0}, kMinus}});
   expect("abs.f32 %r0, %r1;", {{{bits(-1.5F)}, bits(1.5F)}, {{kMinus}, 0}});
