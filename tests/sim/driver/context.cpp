@@ -2,10 +2,12 @@
 // streams and events go with it.
 #include <cstdlib>
 
+#include "admission.h"
 #include "code.h"
 #include "driver.h"
 #include "output.h"
 #include "queue.h"
+#include "residency.h"
 
 namespace gpufence::sim {
 namespace {
@@ -96,6 +98,11 @@ Context* activate(Device& device, Context* again, unsigned flags, unsigned api_v
   context->fault = CUDA_SUCCESS;
   context->cancel = false;
   context->overdue = false;
+  const ptx::DeviceTraits traits = traits_of(device);
+  context->admission = std::make_shared<Admission>(
+      Room{uint64_t{traits.max_warps_per_multiprocessor} * traits.multiprocessors,
+           uint64_t{traits.max_blocks_per_multiprocessor} * traits.multiprocessors,
+           uint64_t{traits.shared_bytes_per_multiprocessor} * traits.multiprocessors});
   context->legacy.id = driver().next_id++;
   open_queues(*context);
   context->active.store(true, std::memory_order_release);
@@ -368,8 +375,8 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
 
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return in_context(__func__, [&](Context&) {
-    if (least != nullptr) *least = 0;
-    if (greatest != nullptr) *greatest = -5;
+    if (least != nullptr) *least = kLeastPriority;
+    if (greatest != nullptr) *greatest = kGreatestPriority;
     return CUDA_SUCCESS;
   });
 }

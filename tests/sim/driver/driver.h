@@ -26,7 +26,8 @@ class AccessMap;
 
 struct Device;
 struct Context;
-struct Queue;  // queue.h
+class Admission;  // admission.h
+struct Queue;     // queue.h
 
 // Of what a context may touch (access.h).
 struct AccessVersion {
@@ -34,6 +35,14 @@ struct AccessVersion {
   uint64_t memory_changes = 0;
   bool operator==(const AccessVersion&) const = default;
 };
+
+// Of streams and kernels; numbers outside are clamped (cuStreamCreateWithPriority).
+constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+constexpr int clamped_priority(int priority) {
+  return priority > kLeastPriority      ? kLeastPriority
+         : priority < kGreatestPriority ? kGreatestPriority
+                                        : priority;
+}
 
 // A created stream (in Driver::streams), or one of a context's default streams, which have no handle of their
 // own.
@@ -68,6 +77,8 @@ struct Context {
   // True: what still runs is to end soon (a fault, or the context's end). For ptx::Launch::cancel.
   std::atomic<bool> cancel{false};
   std::atomic<bool> overdue{false};  // its work was waited for long enough, in vain
+
+  std::shared_ptr<Admission> admission;  // of kernels that compete for the GPU
 
   std::mutex order;  // of submissions to the legacy stream and to the blocking ones
   std::vector<Queue*>

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "access.h"
+#include "admission.h"
 #include "code.h"
 #include "output.h"
 #include "ptx/run.h"
@@ -23,6 +24,8 @@ struct Request {
   void** extra = nullptr;
   bool cooperative = false;
   bool per_thread = false;
+  bool with_priority = false;  // its own instead of its stream's
+  int priority = 0;
   unsigned cluster[3] = {0, 0, 0};  // 0: as compiled
 };
 
@@ -33,6 +36,7 @@ struct Work {
   std::shared_ptr<const ptx::AccessMap> memory;
   std::vector<uint8_t> params;
   Context* context = nullptr;
+  std::unique_ptr<PendingKernel> pending;
 };
 
 CUresult error_of(const ptx::Fault& fault) {
@@ -138,13 +142,20 @@ CUresult gather(const Request& request, const ptx::Function& code, std::vector<u
   return CUDA_SUCCESS;
 }
 
-CUresult run(Work& work) {
+CUresult run_now(Work& work) {
   // What the kernel may touch is what is there when it starts.
   work.memory = access_of(*work.context);
   work.launch.memory = work.memory.get();
   const CUresult result = error_of(ptx::run(work.launch));
   // A dead context's synchronisations answer at once: what was printed until then must not wait for one.
   if (result != CUDA_SUCCESS) flush_output(*work.context);
+  return result;
+}
+
+CUresult run(Work& work) {
+  work.pending->enter();
+  const CUresult result = run_now(work);
+  work.pending = nullptr;
   return result;
 }
 
@@ -204,7 +215,18 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
   grid.device = traits_of(*context.device);
   grid.grid_id = driver().next_id++;
   grid.cancel = &context.cancel;
-  enqueue(*stream, [work] { return run(*work); });
+  const auto threads = static_cast<unsigned>(volume(request.block));
+  work->pending = std::make_unique<PendingKernel>(
+      context.admission, Room{(threads + 31) / 32, 1, grid.function->static_shared_bytes + request.shared},
+      volume(request.grid),
+      std::max<uint64_t>(1,
+                         uint64_t{blocks_resident(*grid.function, threads, request.shared, *context.device)} *
+                             grid.device.multiprocessors),
+      request.with_priority ? request.priority : stream->priority);
+  grid.watcher = work->pending.get();
+  // The queue lets go of `due` with the operation, whose work it points into.
+  enqueue(
+      *stream, [work] { return run(*work); }, [kernel = work->pending.get()] { kernel->due(); });
   return CUDA_SUCCESS;
 }
 
@@ -229,6 +251,10 @@ CUresult launch_config(const char* name, const CUlaunchConfig* config, CUfunctio
       switch (attribute.id) {
         case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
           request.cooperative = attribute.value.cooperative != 0;
+          break;
+        case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+          request.with_priority = true;
+          request.priority = clamped_priority(attribute.value.priority);
           break;
         case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
           request.cluster[0] = attribute.value.clusterDim.x;

@@ -17,6 +17,7 @@ struct Item {
   std::vector<Ticket> after;
   Operation run;                       // may be empty: the item only waits
   std::function<void(CUresult)> host;  // instead of `run`
+  std::function<void()> due;           // see enqueue()
   bool always = false;                 // `host` runs in a dead context too
 };
 
@@ -56,10 +57,20 @@ Pool& pool() {
   return made;
 }
 
-void complete(Queue& queue, uint64_t number) {
-  std::lock_guard<std::mutex> held(queue.lock);
+// Under the queue's lock. The next one is due before anybody can see that this one is done.
+void complete_held(Queue& queue, uint64_t number) {
+  if (!queue.items.empty() && queue.items.front().number == number + 1 && queue.items.front().due) {
+    const std::vector<Ticket>& after = queue.items.front().after;
+    if (std::all_of(after.begin(), after.end(), [](const Ticket& ticket) { return ticket.done(); }))
+      queue.items.front().due();
+  }
   queue.completed.store(number, std::memory_order_release);
   queue.progress.notify_all();
+}
+
+void complete(Queue& queue, uint64_t number) {
+  std::lock_guard<std::mutex> held(queue.lock);
+  complete_held(queue, number);
 }
 
 void run(Queue& queue, Item& item) {
@@ -78,6 +89,7 @@ void run(Queue& queue, Item& item) {
   }
   item.host = nullptr;
   item.run = nullptr;
+  item.due = nullptr;
 }
 
 void drain(Queue& queue) {
@@ -90,8 +102,7 @@ void drain(Queue& queue) {
     for (const Ticket& ticket : item.after) ticket.wait();
     run(queue, item);
     held.lock();
-    queue.completed.store(item.number, std::memory_order_release);
-    queue.progress.notify_all();
+    complete_held(queue, item.number);
   }
   queue.draining = false;
 }
@@ -177,6 +188,7 @@ Given submit(Stream& stream, Item& item, How how) {
   item.number = queue.submitted.load() + 1;
   queue.submitted.store(item.number);
   if (how == How::caller || (how == How::worker_unless_idle && nothing_before)) return Given::to_caller;
+  if (nothing_before && item.due) item.due();
   queue.items.push_back(std::move(item));
   const bool start = !queue.draining;
   queue.draining = true;
@@ -297,9 +309,10 @@ bool Ticket::wait_until(uint64_t deadline_ns) const {
   return queue->progress.wait_until(held, deadline, [&] { return done(); });
 }
 
-void enqueue(Stream& stream, Operation operation) {
+void enqueue(Stream& stream, Operation operation, std::function<void()> due) {
   Item item;
   item.run = std::move(operation);
+  item.due = std::move(due);
   submit(stream, item, How::worker);
 }
 
@@ -420,7 +433,10 @@ void close_queues(Context& context) {
     std::lock_guard<std::mutex> held(queue->lock);
     queue->closed = true;
     // Callbacks are promised to be called once.
-    for (Item& item : queue->items) item.run = nullptr;
+    for (Item& item : queue->items) {
+      item.run = nullptr;
+      item.due = nullptr;
+    }
     queue->retired = true;
   }
   sweep(context);

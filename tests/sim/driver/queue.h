@@ -29,7 +29,9 @@ namespace gpufence::sim {
 using Operation = std::function<CUresult()>;
 
 // Gives the stream work and returns at once. Without a thread to be had on the host it runs before return.
-void enqueue(Stream& stream, Operation operation);
+// `due` is called once nothing of its stream or of those it waits for stands before it, if that is so before
+// its turn comes: on any thread, under a lock that no call of this file may be made in.
+void enqueue(Stream& stream, Operation operation, std::function<void()> due = nullptr);
 
 // The same for work that takes less time than waking a worker: done before return if the stream has nothing
 // to wait for.

@@ -101,7 +101,7 @@ CUresult create_stream(Context& context, CUstream* out, unsigned flags, int prio
   if (stream == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   stream->context = &context;
   stream->flags = flags;
-  stream->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;  // clamped, as documented
+  stream->priority = clamped_priority(priority);
   stream->id = driver().next_id++;
   open_queue(*stream);
   driver().streams.publish(stream);

@@ -304,6 +304,7 @@ void run_all(Worker& worker, LaunchState& state, Recruiter* recruiter) {
       }
       block.active = false;
       spare.push_back(&block);
+      if (state.launch->watcher != nullptr) state.launch->watcher->block_ended();
       // A block that waited beside it goes on; a new one comes in its place while there are any.
       running[i] = running.back();
       running.pop_back();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -429,6 +430,202 @@ TEST(Streams, AreNotCapturing) {
     OK(cuStreamGetCaptureInfo(nullptr, &status, nullptr, nullptr, nullptr, nullptr, nullptr));
     EXPECT_EQ(status, CU_STREAM_CAPTURE_STATUS_NONE);
     EXPECT_EQ(cuStreamIsCapturing(nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+// ---- Priorities ----
+
+constexpr const char* kKernels = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+// Each block runs until *go is greater than its number. *started counts blocks.
+.visible .entry hold(.param .u64 started, .param .u64 go)
+{
+  .reg .pred %p<4>;
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [started];
+  ld.param.u64 %rd2, [go];
+  mov.u32 %r2, %tid.x;
+  setp.ne.u32 %p1, %r2, 0;
+  @%p1 bra DONE;
+  atom.global.add.u32 %r3, [%rd1], 1;
+  mov.u32 %r4, %ctaid.x;
+AGAIN:
+  ld.volatile.global.u32 %r5, [%rd2];
+  setp.le.u32 %p2, %r5, %r4;
+  @%p2 bra AGAIN;
+DONE:
+  bar.sync 0;
+  ret;
+}
+// The grid's first thread writes its letter behind those that were there before it.
+.visible .entry note(.param .u64 count, .param .u64 letters, .param .u32 letter)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<5>;
+  ld.param.u64 %rd1, [count];
+  ld.param.u64 %rd2, [letters];
+  ld.param.u32 %r1, [letter];
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, %ctaid.x;
+  or.b32 %r2, %r2, %r3;
+  setp.ne.u32 %p1, %r2, 0;
+  @%p1 bra DONE;
+  atom.global.add.u32 %r4, [%rd1], 1;
+  cvt.u64.u32 %rd3, %r4;
+  add.u64 %rd4, %rd2, %rd3;
+  st.global.u8 [%rd4], %r1;
+DONE:
+  ret;
+}
+)";
+
+// A GPU of one multiprocessor, which two blocks of 1024 threads fill.
+class SmallGpu {
+ public:
+  SmallGpu() {
+    OK(cuModuleLoadData(&module_, kKernels));
+    OK(cuModuleGetFunction(&hold_, module_, "hold"));
+    OK(cuModuleGetFunction(&note_, module_, "note"));
+    host_ = pinned_of(64);
+    memset(host_, 0, 64);
+  }
+  // Returns when so many of its blocks run.
+  void hold(CUstream stream, unsigned blocks, unsigned running) {
+    auto started = reinterpret_cast<CUdeviceptr>(host_), go = started + 4;
+    void* params[] = {&started, &go};
+    OK(cuLaunchKernel(hold_, blocks, 1, 1, 1024, 1, 1, 0, stream, params, nullptr));
+    while (word(0) < running) std::this_thread::yield();
+  }
+  void let_go(unsigned blocks = 1000) {
+    __atomic_store_n(reinterpret_cast<unsigned*>(host_) + 1, blocks, __ATOMIC_SEQ_CST);
+  }
+  CUresult note(CUstream stream, unsigned letter, unsigned blocks = 2, int priority = 1) {
+    auto count = reinterpret_cast<CUdeviceptr>(host_) + 8, letters = count + 4;
+    void* params[] = {&count, &letters, &letter};
+    CUlaunchAttribute attribute = {};
+    attribute.id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+    attribute.value.priority = priority;
+    CUlaunchConfig config = {blocks, 1, 1, 1024, 1, 1, 0, stream, &attribute, priority > 0 ? 0u : 1u};
+    return cuLaunchKernelEx(&config, note_, params, nullptr);
+  }
+  std::string noted() const { return host_ + 12; }
+
+ private:
+  unsigned word(int index) const {
+    return __atomic_load_n(reinterpret_cast<unsigned*>(host_) + index, __ATOMIC_SEQ_CST);
+  }
+  CUmodule module_ = nullptr;
+  CUfunction hold_ = nullptr, note_ = nullptr;
+  char* host_ = nullptr;
+};
+
+void on_small_gpu(const std::function<void(SmallGpu&)>& body) {
+  const std::string file = private_directory() + "/small.toml";
+  std::ofstream(file) << "[[gpu]]\nmultiprocessors = 1\n";
+  on_machine(file.c_str(), [&] {
+    SmallGpu gpu;
+    body(gpu);
+  });
+}
+
+CUstream stream_of_priority(int priority) {
+  CUstream stream = nullptr;
+  OK(cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority));
+  return stream;
+}
+
+TEST(Priorities, AreClampedToTheRange) {
+  on_machine("1", [] {
+    int least = 7, greatest = 7, priority = 7;
+    OK(cuCtxGetStreamPriorityRange(&least, &greatest));
+    EXPECT_EQ(least, 0);
+    EXPECT_EQ(greatest, -5);
+    OK(cuCtxGetStreamPriorityRange(nullptr, nullptr));
+    for (const auto& [asked, given] : {std::pair{-6, -5}, {-5, -5}, {-2, -2}, {0, 0}, {3, 0}}) {
+      OK(cuStreamGetPriority(stream_of_priority(asked), &priority));
+      EXPECT_EQ(priority, given);
+    }
+    OK(cuStreamGetPriority(nullptr, &priority));
+    EXPECT_EQ(priority, 0);
+  });
+}
+
+TEST(Priorities, OfKernelsThatWaitForAFullGpuTheHigherOnesStartFirst) {
+  on_small_gpu([](SmallGpu& gpu) {
+    gpu.hold(stream_of_priority(0), 2, 2);
+    OK(gpu.note(stream_of_priority(0), 'd'));
+    OK(gpu.note(stream_of_priority(0), 'e'));
+    OK(gpu.note(stream_of_priority(-1), 'c'));
+    OK(gpu.note(stream_of_priority(-5), 'a'));
+    OK(gpu.note(stream_of_priority(-5), 'b'));
+    EXPECT_EQ(gpu.noted(), "");
+    gpu.let_go();
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(gpu.noted(), "abcde");
+  });
+}
+
+TEST(Priorities, TheStreamsOwnOrderComesFirst) {
+  on_small_gpu([](SmallGpu& gpu) {
+    CUstream low = stream_of_priority(0), high = stream_of_priority(-5);
+    gpu.hold(low, 2, 2);
+    CUevent event = event_of();
+    OK(gpu.note(low, '1'));
+    OK(cuEventRecord(event, low));
+    OK(cuStreamWaitEvent(high, event, 0));
+    OK(gpu.note(high, '2'));
+    OK(gpu.note(stream_of_priority(0), '3'));
+    gpu.let_go();
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(gpu.noted().find('1') < gpu.noted().find('2'), true) << gpu.noted();
+    EXPECT_EQ(gpu.noted().size(), 3u);
+  });
+}
+
+TEST(Priorities, ALaunchMayHaveOneOfItsOwn) {
+  on_small_gpu([](SmallGpu& gpu) {
+    gpu.hold(stream_of_priority(0), 2, 2);
+    OK(gpu.note(stream_of_priority(-3), 'b'));
+    OK(gpu.note(stream_of_priority(0), 'a', 2, -4));
+    OK(gpu.note(stream_of_priority(-5), 'c', 2, 0));
+    gpu.let_go();
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(gpu.noted(), "abc");
+  });
+}
+
+TEST(Priorities, AKernelGetsTheRoomThatABlockOfALowerOneLeaves) {
+  on_small_gpu([](SmallGpu& gpu) {
+    CUstream low = stream_of_priority(0), high = stream_of_priority(-5), equal = stream_of_priority(0);
+    gpu.hold(low, 3, 2);
+    OK(gpu.note(equal, 'b'));
+    OK(gpu.note(high, 'a'));
+    EXPECT_EQ(cuStreamQuery(high), CUDA_ERROR_NOT_READY);
+    gpu.let_go(1);
+    OK(cuStreamSynchronize(high));
+    EXPECT_EQ(gpu.noted(), "a");
+    EXPECT_EQ(cuStreamQuery(low), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(cuStreamQuery(equal), CUDA_ERROR_NOT_READY);
+    gpu.let_go();
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(gpu.noted(), "ab");
+  });
+}
+
+TEST(Priorities, KernelsRunSideBySideWhileThereIsRoom) {
+  on_small_gpu([](SmallGpu& gpu) {
+    CUstream held = stream_of_priority(-5), beside = stream_of_priority(0);
+    gpu.hold(held, 1, 1);
+    OK(gpu.note(beside, 'a', 9));
+    OK(cuStreamSynchronize(beside));
+    EXPECT_EQ(gpu.noted(), "a");
+    EXPECT_EQ(cuStreamQuery(held), CUDA_ERROR_NOT_READY);
+    gpu.let_go();
+    OK(cuCtxSynchronize());
   });
 }
 

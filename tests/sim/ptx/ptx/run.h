@@ -53,6 +53,13 @@ class Sinks {
   virtual bool heap_free(uint64_t address) = 0;
 };
 
+// Told of every block that ended, by the thread that ran it.
+class BlockWatcher {
+ public:
+  virtual ~BlockWatcher() = default;
+  virtual void block_ended() = 0;
+};
+
 // The launch's identity and the device that it believes to run on: what special registers answer.
 struct DeviceTraits {
   uint32_t multiprocessors = 1;                // %nsmid
@@ -76,6 +83,7 @@ struct Launch {
   std::vector<uint64_t> global_addresses;  // by index of Module::globals
   const AccessMap* memory = nullptr;
   Sinks* sinks = nullptr;
+  BlockWatcher* watcher = nullptr;  // may be nullptr
   DeviceTraits device;
   uint64_t grid_id = 0;       // %gridid
   unsigned host_threads = 0;  // at most so many, the caller's among them; 0: as many as the host has cores
