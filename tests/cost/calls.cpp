@@ -1,6 +1,6 @@
-// What a call costs, in nanoseconds, as a program of the driver API pays it: started by cost.py with and without the
-// fence, in turns, so that both see the same machine. Prints "name median-ns" a line.
-// Usage: calls LIVE (allocations that stay live meanwhile)
+// What a call costs, in nanoseconds, as a program of the driver API pays it: started by cost.py with and
+// without the fence, in turns, so that both see the same machine. Prints "name median-ns" a line. Usage:
+// calls LIVE (allocations that stay live meanwhile)
 #include <cuda.h>
 
 #include <algorithm>
@@ -19,7 +19,8 @@ static void check(CUresult result, const char* call) {
 // The median over rounds of the mean over `calls`: a round is short enough to fit between two interruptions.
 // `rest()` is not timed.
 template <class F, class Rest = void (*)()>
-static void measure(const char* name, int calls, F call, Rest rest = [] {}) {
+static void measure(
+    const char* name, int calls, F call, Rest rest = [] {}) {
   std::vector<double> rounds;
   for (int round = 0; round < 41; ++round) {
     const auto start = std::chrono::steady_clock::now();
@@ -40,10 +41,8 @@ int main(int argc, char** argv) {
   CUcontext context;
   CHECK(cuDevicePrimaryCtxRetain(&context, device));
   CHECK(cuCtxSetCurrent(context));
-  for (long i = 0; i < live; ++i) {
-    CUdeviceptr kept;
-    CHECK(cuMemAlloc(&kept, 512));
-  }
+  CUdeviceptr kept[8] = {};
+  for (long i = 0; i < live; ++i) CHECK(cuMemAlloc(&kept[i % 8], 512));
   measure("alloc_free", 2000, [] {
     CUdeviceptr pointer;
     CHECK(cuMemAlloc(&pointer, 4096));
@@ -55,10 +54,25 @@ int main(int argc, char** argv) {
   });
   measure("ctx_set_current", 20000, [context] { CHECK(cuCtxSetCurrent(context)); });
   CUmodule module;
-  CHECK(cuModuleLoadData(&module, ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n"));
+  CHECK(cuModuleLoadData(
+      &module, ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n"));
   CUfunction empty;
   CHECK(cuModuleGetFunction(&empty, module, "empty"));
   measure(
-      "launch", 100, [empty] { CHECK(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr)); },
+      "launch", 100,
+      [empty] { CHECK(cuLaunchKernel(empty, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr)); },
+      [] { CHECK(cuCtxSynchronize()); });
+  CHECK(cuModuleLoadData(
+      &module,
+      ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry takes(.param .u64 a, .param .u64 b, "
+      ".param .u64 c, .param .u64 d, .param .u64 e, .param .u64 f, .param .u64 g, .param .u64 h) { ret; "
+      "}\n"));
+  CUfunction takes;
+  CHECK(cuModuleGetFunction(&takes, module, "takes"));
+  void* arguments[8];
+  for (int i = 0; i < 8; ++i) arguments[i] = &kept[i];
+  measure(
+      "launch_pointers", 100,
+      [&] { CHECK(cuLaunchKernel(takes, 1, 1, 1, 1, 1, 1, 0, nullptr, arguments, nullptr)); },
       [] { CHECK(cuCtxSynchronize()); });
 }

@@ -69,10 +69,21 @@ def main():
         if live == 0:
             rows.append(("cuMemGetInfo, process cap", *measured["mem_get_info"], 15, "459 to 2,700", "ns"))
             rows.append(("cuCtxSetCurrent, process cap", *measured["ctx_set_current"], 1, "0 to 15", "ns"))
-            rows.append(("cuLaunchKernel, process cap, no diagnosis", *measured["launch"], 0, "25 to 325", "ns"))
+            rows.append(("cuLaunchKernel, process cap, default findings", *measured["launch"], 0, "25 to 325", "ns"))
     several = calls(a.build, 0, cap, a.rounds, gpus=4)
     rows.append(("cuMemAlloc+cuMemFree, process cap, 4 GPUs visible", *several["alloc_free"], 80, "600 to 4,600", "ns"))
     rows.append(("cuMemGetInfo, process cap, 4 GPUs visible", *several["mem_get_info"], 15, "459 to 2,700", "ns"))
+    off = calls(a.build, 0, {"GPUFENCE_DIAGNOSE": "off"}, a.rounds, gpus=4)
+    rows.append(("cuLaunchKernel, neither report nor diagnosis", *off["launch"], 0, "25 to 325", "ns"))
+    default = calls(a.build, 0, {}, a.rounds, gpus=4)
+    rows.append(("cuLaunchKernel, default findings, 4 GPUs", *default["launch"], 20, "25 to 325", "ns"))
+    rows.append(("cuCtxSetCurrent, default findings, 4 GPUs", *default["ctx_set_current"], 5, "0 to 15", "ns"))
+    for gpus in (1, 4):
+        counted = calls(a.build, 0, {"GPUFENCE_REPORT_FILE": "/dev/null"}, a.rounds, gpus=gpus)
+        rows.append((f"cuLaunchKernel, counted for the report, {gpus} GPUs", *counted["launch"], 20, "25 to 325", "ns"))
+    pointers = calls(a.build, 10_000, {"GPUFENCE_DIAGNOSE": "all"}, a.rounds, gpus=4)
+    rows.append(("cuLaunchKernel of 8 pointers, all findings, 10,000 live", *pointers["launch_pointers"], 250, "25 to 325",
+                 "ns"))
     bare = calls(a.build, 0, {}, a.rounds)
     rows.append(("cuMemAlloc+cuMemFree, nothing asked for", *bare["alloc_free"], 2, "–", "ns"))
 

@@ -521,5 +521,26 @@ TEST(Report, SaysWhichGpusDidNothing) {
                                      ", CUDA 2 = host GPU 1 (Beta, 0000:41:00.0) did nothing"});
 }
 
+// ---- All at once
+
+TEST(EightThreadsOnFourGpus, GiveTheFindingsThatWerePlantedAndNoOther) {
+  FourGpus m;
+  for (const char* level : {"default", "all"}) {
+    const Said said =
+        run(m, {probe("stresses_shared"), "200"}, {.devices = "2,0,3,1", .options = {"--diagnose", level}});
+    unsigned long launches = 0, records = 0, copies = 0, wrong = 1;
+    long grown = 1 << 20;
+    ASSERT_EQ(std::sscanf(said.result.out.c_str(), "launches %lu records %lu copies %lu wrong %lu grown %ld",
+                          &launches, &records, &copies, &wrong, &grown),
+              5)
+        << said.result.out << said.result.err;
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_GT(launches, 1000u);
+    EXPECT_EQ(said.counts, (Counts{{"GF203", launches}, {"GF204", records}, {"GF206", copies}})) << level;
+    EXPECT_LT(grown, 4096) << level;  // KiB; a leak of 100 bytes a handle or launch would be more
+    EXPECT_EQ(said.gpus.size(), 4u);
+  }
+}
+
 }  // namespace
 }  // namespace gpufence::harness
