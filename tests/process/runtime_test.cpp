@@ -145,6 +145,20 @@ TEST(RuntimeDevice, IsTheDriversCurrentContextWhereThereIsOne) {
   EXPECT_EQ(cuCtxDestroy(own), CUDA_SUCCESS);
 }
 
+// What a library with a static runtime of its own finds when it was closed and is opened again.
+TEST(RuntimeDevice, WorksWhereAnotherRuntimeLeftItsReleasedContextCurrent) {
+  EXPECT_EQ(cuInit(0), CUDA_SUCCESS);
+  CUcontext released = nullptr, current = nullptr;
+  EXPECT_EQ(cuDevicePrimaryCtxRetain(&released, 0), CUDA_SUCCESS);
+  EXPECT_EQ(cuCtxSetCurrent(released), CUDA_SUCCESS);
+  EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, kMiB), cudaSuccess);
+  EXPECT_EQ(cudaMemset(memory, 0, kMiB), cudaSuccess);
+  EXPECT_EQ(cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, released);  // a primary context keeps its handle
+}
+
 TEST(RuntimeMemory, OfNoBytesIsANullPointer) {
   void* memory = &memory;
   EXPECT_EQ(cudaMalloc(&memory, 0), cudaSuccess);

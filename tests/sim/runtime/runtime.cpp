@@ -1,8 +1,8 @@
 // Start, devices and primary contexts, with the driver calls of the genuine runtime in its order: version,
 // cuInit, loading mode, count, then per device handle, name, total, attributes and UUID, all cached; a
 // primary context is retained at the first use of its device and released from an exit handler.
-#include "tests/sim/runtime/program.h"
 #include "tests/sim/runtime/runtime.h"
+#include "tests/sim/runtime/program.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -201,14 +201,16 @@ int Runtime::ordinal(CUdevice handle) const {
   return -1;
 }
 
-// A primary context that this runtime reset is not to be worked in, though it may still be current somewhere.
+// A primary context that this runtime reset is not to be worked in, though it may still be current somewhere;
+// nor is one that another runtime of the process released, as a library's own does when that is closed.
 bool Runtime::stale(CUcontext context) const {
   for (int ordinal = 0; ordinal < count_; ++ordinal) {
     const Device& device = devices_[ordinal];
     if (device.primary.load(std::memory_order_acquire) == context)
       return !device.live.load(std::memory_order_acquire);
   }
-  return false;
+  CUdevice unused = 0;
+  return driver_.cuCtxGetDevice_v2(&unused, context) == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
 cudaError_t Runtime::bind() {
