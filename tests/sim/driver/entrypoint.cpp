@@ -1,6 +1,9 @@
 // Entry points by name and version, and the table of our own that cuGetExportTable knows. NVIDIA's export
 // tables are not here: for their ids the answer is CUDA_ERROR_NOT_FOUND, which is the truth.
+#include <dlfcn.h>
+
 #include <cstring>
+#include <string_view>
 
 #include "code.h"
 #include "driver.h"
@@ -30,6 +33,15 @@ CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t fl
 
 Device* visible(int ordinal) {
   return ready() ? driver().device(ordinal) : nullptr;
+}
+
+// NVIDIA's compilers ask for tables too, and do without.
+bool is_compiler(void* caller) {
+  Dl_info info;
+  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
+  std::string_view name = info.dli_fname;
+  name.remove_prefix(name.rfind('/') + 1);  // the whole name where there is none
+  return name.starts_with("libnvrtc") || name.starts_with("libnvJitLink");
 }
 
 constinit const TruthTable kTruth = {
@@ -64,13 +76,14 @@ CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version, cuuint
 }
 
 CUresult cuGetExportTable(const void** out, const CUuuid* id) {
+  void* caller = __builtin_return_address(0);
   return always(__func__, [&] {
     if (out == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto is = [&](const char* known) { return memcmp(id->bytes, known, sizeof id->bytes) == 0; };
     *out = is(kTruthTableId) ? static_cast<const void*>(&kTruth) : is(kInsideTableId) ? &kInside : nullptr;
-    // Only NVIDIA's own libraries ask for other tables, first of all its runtime: better said than left to
-    // its error.
-    if (*out == nullptr) {
+    // Only NVIDIA's own libraries ask for other tables, first of all its runtime, which many of them hold:
+    // better said than left to its error.
+    if (*out == nullptr && !is_compiler(caller)) {
       say_once(
           "this program brings NVIDIA's own CUDA runtime, which refuses a simulated driver; compile it with "
           "nvcc "

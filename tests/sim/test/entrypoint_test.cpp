@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 #include <string>
 
@@ -118,6 +119,43 @@ TEST(ExportTable, OursTellsTheTruthAndOthersAreNotThere) {
     id.bytes[0] ^= 1;
     EXPECT_EQ(cuGetExportTable(&table, &id), CUDA_ERROR_NOT_FOUND);
   });
+}
+
+CUresult ask_for_a_table_of_nvidia() {
+  const CUuuid id = {{1, 2, 3}};
+  const void* table = &id;
+  const CUresult result = cuGetExportTable(&table, &id);
+  EXPECT_EQ(table, nullptr);
+  return result;
+}
+
+TEST(ExportTables, OfNvidiaAreUnknownAndItsRuntimeIsTakenForTheAsker) {
+  const std::string said = stderr_of({{"GPUFENCE_SIM", "1"}}, [] {
+    EXPECT_EQ(ask_for_a_table_of_nvidia(), CUDA_ERROR_NOT_FOUND);
+    EXPECT_EQ(ask_for_a_table_of_nvidia(), CUDA_ERROR_NOT_FOUND);
+  });
+  EXPECT_NE(said.find("] GF601 warning: this program brings NVIDIA's own CUDA runtime"), std::string::npos);
+  EXPECT_EQ(said.find("GF601"), said.rfind("GF601")) << said;  // once
+}
+
+// NVRTC asks too and works without: nothing is wrong then.
+TEST(ExportTables, AreNotMissedWhereACompilerAsks) {
+  const std::filesystem::path toolkit = std::filesystem::path(CUDA_H).parent_path().parent_path();
+  const std::string nvrtc = toolkit / "lib64/libnvrtc.so";
+  if (access(nvrtc.c_str(), R_OK) != 0) GTEST_SKIP() << "no " << nvrtc;
+  const std::string said = stderr_of({{"GPUFENCE_SIM", "1"}}, [&] {
+    void* compiler = dlopen(nvrtc.c_str(), RTLD_LAZY);
+    ASSERT_NE(compiler, nullptr) << dlerror();
+    auto create = reinterpret_cast<int (*)(void**, const char*, const char*, int, void*, void*)>(
+        dlsym(compiler, "nvrtcCreateProgram"));
+    auto compile =
+        reinterpret_cast<int (*)(void*, int, const char* const*)>(dlsym(compiler, "nvrtcCompileProgram"));
+    EXPECT_EQ(cuInit(0), CUDA_SUCCESS);
+    void* program = nullptr;
+    EXPECT_EQ(create(&program, "__global__ void k() {}", "k.cu", 0, nullptr, nullptr), 0);
+    EXPECT_EQ(compile(program, 0, nullptr), 0);
+  });
+  EXPECT_EQ(said, "");
 }
 
 }  // namespace
