@@ -105,6 +105,7 @@ Context* activate(Device& device, Context* again, unsigned flags, unsigned api_v
            uint64_t{traits.shared_bytes_per_multiprocessor} * traits.multiprocessors});
   context->legacy.id = driver().next_id++;
   open_queues(*context);
+  notice_exit();
   context->active.store(true, std::memory_order_release);
   if (again == nullptr) driver().contexts.publish(context);
   load_libraries_into(*context);

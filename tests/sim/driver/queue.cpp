@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 namespace gpufence::sim {
 
@@ -35,6 +36,7 @@ struct Queue {
 };
 
 constinit thread_local bool in_host_function = false;
+constinit static std::atomic<bool> exiting{false};  // the process, by exit()
 
 namespace {
 
@@ -399,10 +401,17 @@ void synchronise(Context& context) {
   flush_output(context);
 }
 
+void notice_exit() {
+  // Exit handlers run in reverse: this one before the runtime's that releases the context, as a runtime
+  // registers that at its start, before it has one.
+  [[maybe_unused]] static const int registered = atexit([] { exiting = true; });
+}
+
 void let_end(Context& context) {
-  constexpr uint64_t kPatience = 5'000'000'000;
+  constexpr uint64_t kPatience = 5'000'000'000, kAtExit = 100'000'000;
   // Once is enough: an exit handler unloads code, then releases the context.
-  if (!context.overdue) context.overdue = !wait_until(all_work(context), now_ns() + kPatience);
+  if (!context.overdue)
+    context.overdue = !wait_until(all_work(context), now_ns() + (exiting ? kAtExit : kPatience));
 }
 
 void open_queue(Stream& stream) {

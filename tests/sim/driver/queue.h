@@ -79,9 +79,12 @@ void wait_for(Stream& stream, const Ticket& ticket);
 bool idle(Stream& stream);
 void synchronise(Stream& stream);
 void synchronise(Context& context);
-// The same for a context's last moments and for code that is unloaded, in exit handlers too: gives up after
-// five seconds on work that has no end.
+// The same for a context's last moments and for code that is unloaded: gives up after five seconds on work
+// that has no end; in exit handlers after a tenth of one, as nobody is left to see results, and a real
+// process does not wait at all.
 void let_end(Context& context);
+// So that let_end() knows: at a context's beginning.
+void notice_exit();
 
 uint64_t now_ns();
 

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -460,6 +461,23 @@ DONE:
   bar.sync 0;
   ret;
 }
+.extern .func (.param .b32 result) vprintf(.param .b64 format, .param .b64 arguments);
+.global .align 1 .b8 ended[7] = {101, 110, 100, 101, 100, 10, 0};
+.visible .entry print()
+{
+  .reg .b64 %rd<3>;
+  mov.u64 %rd1, ended;
+  cvta.global.u64 %rd2, %rd1;
+  {
+    .param .b64 format;
+    .param .b64 arguments;
+    .param .b32 result;
+    st.param.b64 [format], %rd2;
+    st.param.b64 [arguments], 0;
+    call.uni (result), vprintf, (format, arguments);
+  }
+  ret;
+}
 // The grid's first thread writes its letter behind those that were there before it.
 .visible .entry note(.param .u64 count, .param .u64 letters, .param .u32 letter)
 {
@@ -511,6 +529,11 @@ class SmallGpu {
     attribute.value.priority = priority;
     CUlaunchConfig config = {blocks, 1, 1, 1024, 1, 1, 0, stream, &attribute, priority > 0 ? 0u : 1u};
     return cuLaunchKernelEx(&config, note_, params, nullptr);
+  }
+  CUresult print(CUstream stream) {
+    CUfunction function = nullptr;
+    OK(cuModuleGetFunction(&function, module_, "print"));
+    return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
   }
   std::string noted() const { return host_ + 12; }
 
@@ -773,6 +796,38 @@ TEST(Process, EndsWithWorkThatNeverWould) {
   const int status = finish(pid);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
+// Its exit handler gives the context back, as a runtime's does, with a kernel that has no end and the output
+// of one that has ended.
+TEST(Process, ExitsSoonWhileAKernelSpinsAndWritesWhatOthersPrinted) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const uint64_t before = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+  const pid_t pid = start({{"GPUFENCE_SIM", "1"}}, [&] {
+    dup2(ends[1], STDOUT_FILENO);
+    OK(cuInit(0));
+    atexit([] { cuDevicePrimaryCtxRelease(0); });
+    CUcontext context = nullptr;
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    SmallGpu gpu;
+    CUstream prints = stream_of(CU_STREAM_NON_BLOCKING);
+    OK(gpu.print(prints));
+    while (cuStreamQuery(prints) == CUDA_ERROR_NOT_READY) std::this_thread::yield();
+    gpu.hold(stream_of(CU_STREAM_NON_BLOCKING), 1, 1);
+    exit(testing::Test::HasFailure() ? 1 : 3);
+  });
+  close(ends[1]);
+  const int status = finish(pid);
+  const uint64_t after = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_LT(after - before, 4000u);
+  char said[64] = {};
+  EXPECT_EQ(read(ends[0], said, 63), 6);
+  EXPECT_STREQ(said, "ended\n");
+  close(ends[0]);
 }
 
 TEST(Process, ForkedWhileStreamsWorkTheChildHasNoCudaAndTheParentGoesOn) {
