@@ -123,11 +123,10 @@ void ProcessFile::end(std::uint64_t duration_ns) noexcept {
 void ProcessFile::remove(const std::string& state, const std::string& directory) noexcept {
   try {
     ::unlink(path_of(directory, pid_, image_).c_str());
-    for (std::string part = directory; part.size() >= state.size() && ::rmdir(part.c_str()) == 0;)
-      part.erase(part.rfind('/'));
   } catch (...) {
-    // Then an empty directory stays.
+    // Then it stays.
   }
+  remove_if_empty(state, directory);
 }
 
 ProcessFile::Counters* ProcessFile::counters() noexcept {

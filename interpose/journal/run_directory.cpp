@@ -121,6 +121,15 @@ bool make_private_directory(const std::string& path) noexcept {
   }
 }
 
+void remove_if_empty(const std::string& state, const std::string& directory) noexcept {
+  try {
+    for (std::string part = directory; part.size() >= state.size() && ::rmdir(part.c_str()) == 0;)
+      part.erase(part.rfind('/'));
+  } catch (...) {
+    // Then an empty directory stays.
+  }
+}
+
 void prune_runs(const std::string& state, std::size_t most) noexcept {
   try {
     std::vector<std::string> runs = names_in(state);

@@ -27,6 +27,9 @@ inline constexpr std::uint64_t kMostRecordBytes = 8 << 20;  // of a run; what co
 // user's; errno tells why.
 bool make_private_directory(const std::string& path) noexcept;
 
+// Takes a run's directory away if nothing is in it, and those above it likewise, up to the state directory.
+void remove_if_empty(const std::string& state, const std::string& directory) noexcept;
+
 // Of a state directory that holds more runs than `most`, removes the oldest; only what this file would have
 // put there, only runs that are older than a day, and at most a few a call.
 void prune_runs(const std::string& state, std::size_t most) noexcept;

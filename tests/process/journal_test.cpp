@@ -267,6 +267,101 @@ TEST(Last, FindsARunByNameAndByProcess) {
   EXPECT_EQ(m.gpufence({"last", "a", "b"}).exit, 2);
 }
 
+TEST(FailOn, IsExit99IfSuchAFindingWasMadeAndTheProgramSucceeded) {
+  OneGpu m;
+  const Result warned = m.run({probe("ends"), "exit"}, with({"--fail-on", "warning"}));
+  EXPECT_EQ(warned.exit, 99);
+  EXPECT_EQ(warned.out, "CUDA_ERROR_OUT_OF_MEMORY\n");
+  EXPECT_TRUE(
+      warned.complains("gpufence: --fail-on warning: a process of the run made GF401; see gpufence last " +
+                       m.run_directory().filename().string() + "\n"))
+      << warned.err;
+  EXPECT_EQ(m.run({probe("ends"), "exit"}, with({"--fail-on", "GF401"})).exit, 99);
+  EXPECT_EQ(m.run({probe("ends"), "_exit"}, with({"--fail-on", "info"})).exit, 99);
+  EXPECT_EQ(m.run({probe("ends"), "exit"}, with({"--fail-on", "error"})).exit, 0);
+  EXPECT_EQ(m.run({probe("ends"), "exit"}, with({"--fail-on", "GF203"})).exit, 0);
+  EXPECT_EQ(m.run({probe("ends"), "exit"}, with({"--fail-on", "GF401", "--ignore", "GF401"})).exit, 0);
+  EXPECT_EQ(m.run({"/bin/sh", "-c", probe("ends") + " exit; true"}, with({"--fail-on", "warning"})).exit, 99);
+}
+
+TEST(FailOn, LeavesTheProgramsOwnEndAsItWas) {
+  OneGpu m;
+  EXPECT_EQ(m.run({probe("ends"), "exit", "7"}, with({"--fail-on", "warning"})).exit, 7);
+  EXPECT_EQ(m.run({probe("ends"), "kill"}, with({"--fail-on", "warning"})).signal, SIGKILL);
+  EXPECT_EQ(m.run({probe("ends"), "term"}, with({"--fail-on", "warning"})).signal, SIGTERM);
+  EXPECT_EQ(m.run({probe("ends"), "abort"}, with({"--fail-on", "warning"})).signal, SIGABRT);
+  EXPECT_EQ(m.run({"./nowhere"}, with({"--fail-on", "warning"})).exit, 127);
+}
+
+TEST(FailOn, LeavesNothingBehindOfAHealthyProgram) {
+  OneGpu m;
+  EXPECT_EQ(m.run({probe("hold"), "0", "64"}, with({"--fail-on", "info"})).exit, 0);
+  EXPECT_FALSE(fs::exists(m.state()));
+}
+
+TEST(FailOn, NeedsAPlaceForFindings) {
+  OneGpu m;
+  With given = with({"--fail-on", "warning"});
+  given.env["XDG_STATE_HOME"] = "/proc/nowhere";
+  const Result r = m.run({probe("ends"), "exit"}, given);
+  EXPECT_EQ(r.exit, 125);
+  EXPECT_TRUE(r.err.starts_with("gpufence: --fail-on warning: /proc/nowhere/gpufence/")) << r.err;
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+}
+
+TEST(FailOn, PassesOnWhatIsSentToTheParentAlone) {
+  for (const int signal : {SIGTERM, SIGHUP, SIGINT, SIGUSR1}) {
+    OneGpu m;
+    Process running = m.start({probe("ends"), "wait"}, with({"--fail-on", "GF203"}));
+    ASSERT_TRUE(running.says("OUT_OF_MEMORY"));
+    running.signal(signal);
+    EXPECT_FALSE(running.says("never said"));  // until it has ended: wait() closes its standard input
+    EXPECT_EQ(running.wait().signal, signal);
+  }
+}
+
+// What a shell and a terminal do: signals to the process group, of a job that has one of its own.
+TEST(FailOn, EndsWithAnInterruptOfItsGroup) {
+  OneGpu m;
+  const std::string job = "mkfifo idle; set -m; " + gpufence_command() + " run --fail-on GF203 --sim " +
+                          m.toml().string() + " -- " + probe("ends") +
+                          " wait <>idle & echo job $!; read go; kill -INT -- -$!; wait $!; echo ended $?";
+  Process shell = m.start({"/bin/bash", "-c", job}, {});
+  ASSERT_TRUE(shell.says("SUCCESS"));
+  shell.send("go\n");
+  EXPECT_TRUE(shell.says("ended 130\n"));
+  EXPECT_EQ(shell.wait().exit, 0);
+}
+
+TEST(FailOn, StopsAndGoesOnWithTheProgram) {
+  OneGpu m;
+  Process running = m.start({probe("ends"), "wait"}, with({"--fail-on", "GF203"}));
+  ASSERT_TRUE(running.says("OUT_OF_MEMORY"));
+  const auto state = [&] {
+    const std::string stat = read_file("/proc/" + std::to_string(running.pid()) + "/stat");
+    return stat.substr(stat.rfind(')') + 2, 1);
+  };
+  running.signal(SIGTSTP);  // passed on; the program stops, and its parent with it
+  for (int i = 0; i < 10000 && state() != "T"; ++i) usleep(1000);
+  EXPECT_EQ(state(), "T");
+  running.signal(SIGCONT);
+  EXPECT_TRUE(running.says("went on\n"));
+  EXPECT_EQ(running.wait().exit, 0);
+}
+
+TEST(FailOn, TakesTheProgramAlongWhenItIsKilled) {
+  OneGpu m;
+  Process running = m.start({probe("ends"), "wait"}, with({"--fail-on", "GF203"}));
+  ASSERT_TRUE(running.says("OUT_OF_MEMORY"));
+  running.signal(SIGKILL);
+  const Result r = running.wait();
+  EXPECT_EQ(r.signal, SIGKILL);
+  const fs::path program = "/proc/" + std::to_string(r.calls.at(0).pid) + "/exe";
+  std::error_code gone;
+  for (int i = 0; i < 10000 && !fs::read_symlink(program, gone).empty(); ++i) usleep(1000);
+  EXPECT_TRUE(fs::read_symlink(program, gone).empty());
+}
+
 TEST(Journal, WithoutADirectoryToWriteToStillSpeaks) {
   OneGpu m;
   With given = kCap;

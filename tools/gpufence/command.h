@@ -14,6 +14,7 @@ using policies::Error;
 inline constexpr int kDone = 0;
 inline constexpr int kNothing = 1;      // nothing found, nothing there to list, stdout not to be written
 inline constexpr int kUsage = 2;        // usage of any subcommand but run
+inline constexpr int kFound = 99;       // run --fail-on: such a finding was made
 inline constexpr int kFailed = 125;     // run: gpufence itself, an option, a GPU or a policy
 inline constexpr int kCannotRun = 126;  // run: can't be executed, or can't be fenced and must be
 inline constexpr int kNotFound = 127;   // run: no such program

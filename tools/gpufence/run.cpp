@@ -12,7 +12,10 @@
 #include <ctime>
 #include <filesystem>
 
+#include "journal/run_directory.h"
 #include "tools/gpufence/command.h"
+#include "tools/gpufence/parent.h"
+#include "tools/gpufence/past_run.h"
 #include "tools/gpufence/place.h"
 #include "tools/gpufence/plan.h"
 #include "tools/gpufence/preload.h"
@@ -43,7 +46,8 @@ std::string run_name(const Environment& environment) {
   std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", &local);
   const std::string own = std::string(stamp.data()) + '-' + std::to_string(::getpid());
   const auto outer = environment.get_nonempty("GPUFENCE_RUN");
-  return outer ? *outer + '/' + own : own;
+  const std::string both = outer ? *outer + '/' + own : own;
+  return journal::is_run_name(both) ? both : own;
 }
 
 // Where a new file of this path comes to lie: behind a link that leads to nothing yet, what it leads to.
@@ -220,6 +224,44 @@ int become(const Program& program, Environment& environment) {
   }
 }
 
+// Whether a process of the run made a finding that --fail-on means, and which.
+std::string found(const PastRun& run, const std::string& fail_on, const std::string& ignored) {
+  const auto rank = [](std::string_view severity) {
+    return severity == "error" ? 2 : severity == "warning" ? 1 : severity == "info" ? 0 : -1;
+  };
+  const int least = rank(fail_on);
+  for (const FoundOnce& finding : run.findings) {
+    const journal::Record& first = finding.first;
+    if (least >= 0 ? rank(first.severity) >= least : first.code == fail_on) return first.code;
+  }
+  // Also one whose record a full disk swallowed.
+  for (const journal::Report& report : run.reports) {
+    if (report.findings.contains(fail_on) && ignored.find(fail_on) == std::string::npos) return fail_on;
+  }
+  return {};
+}
+
+// The program as a child, and what it came to. Its findings must have a place, or nobody could fail on them.
+int run_and_look(const Program& program, Environment& environment, const RunOptions& options,
+                 const std::string& name) {
+  const std::string what = "--fail-on " + *options.fail_on;
+  const std::string runs = runs_directory(environment);
+  if (runs.empty())
+    return refuse(
+        Error{what, "neither XDG_STATE_HOME nor HOME says where findings are kept", "set one of them"});
+  const std::string directory = runs + '/' + name;
+  if (!journal::make_private_directory(directory))
+    return refuse(Error{what,
+                        directory + " can't be made (" + std::strerror(errno) + "), where findings are kept",
+                        "set XDG_STATE_HOME to a directory that can be written to"});
+  const Ended ended = wait_for_child([&] { return become(program, environment); });
+  const std::string code = found(read_run(runs, name), *options.fail_on, options.ignore.value_or(""));
+  journal::remove_if_empty(runs, directory);
+  if (ended.signal != 0 || ended.status != 0 || code.empty()) return end_as(ended);
+  say({what, "a process of the run made " + code, "see gpufence last " + name});
+  return kFound;
+}
+
 }  // namespace
 
 int run(std::span<const std::string> words, const Environment& caller) {
@@ -267,7 +309,10 @@ int run(std::span<const std::string> words, const Environment& caller) {
     if (!path) return refuse(path.error());
     plan->settings.emplace_back("GPUFENCE_LOG", *path);
   }
-  plan->settings.emplace_back("GPUFENCE_RUN", run_name(environment));
+  const std::string run_id = run_name(environment);
+  plan->settings.emplace_back("GPUFENCE_RUN", run_id);
+  // Of a program that is not watched nothing is found, and nothing found is what CI takes for success.
+  if (options.fail_on && plan->needs_fence.empty()) plan->needs_fence = "--fail-on";
 
   const auto program =
       find_program(options.program, environment, *simulation ? (*simulation)->directory : "");
@@ -321,6 +366,7 @@ int run(std::span<const std::string> words, const Environment& caller) {
   if (options.dry_run) {
     return print(plan_text(*plan, environment, *program), kFailed);
   }
+  if (options.fail_on) return run_and_look(*program, environment, options, run_id);
   return become(*program, environment);
 }
 

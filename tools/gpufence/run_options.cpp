@@ -40,6 +40,11 @@ constexpr std::array kOptions{
     OptionSpec{'q', "quiet", "", "errors only"},
     OptionSpec{'v', "verbose", "", "notes as well as warnings"},
     OptionSpec{0, "color", "HOW", "auto (default) · always · never; NO_COLOR is honoured"},
+    OptionSpec{
+        0, "fail-on", "SEVERITY|GFxxx",
+        "exit 99 if a process of the run made such a finding (info, warning, error: or\na worse one) and "
+        "the program itself succeeded",
+        false, "how strictly"},
     OptionSpec{0, "dry-run", "",
                "print GPUs, caps, what decides them, environment and exec line; run nothing", false, "other"},
     OptionSpec{0, "sim", "SPEC", "on simulated GPUs: 4 · 4x80GiB · 8xh100 · machine.toml"},
@@ -123,6 +128,13 @@ tl::expected<RunOptions, Error> read_run_options(std::span<const std::string> wo
     if (name == "ignore") {
       if (auto codes = are_codes(given); !codes) return tl::unexpected(codes.error());
       options.ignore = given.value;
+    }
+    if (name == "fail-on") {
+      if (given.value != "info" && given.value != "warning" && given.value != "error" &&
+          !is_code(given.value))
+        return tl::unexpected(Error{given.written + ' ' + given.value, "is neither a severity nor a code",
+                                    "write info, warning, error or a code: gpufence explain lists them"});
+      options.fail_on = given.value;
     }
     if (name == "quiet") options.loudness = "error";
     if (name == "verbose") options.loudness = "info";

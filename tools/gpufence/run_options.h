@@ -27,6 +27,7 @@ struct RunOptions {
   std::optional<std::string> diagnose;    // "off", "default" or "all"
   std::optional<std::string> color;       // "auto", "always" or "never"
   std::optional<std::string> loudness;    // what GPUFENCE_STDERR becomes: "error" or "info"
+  std::optional<std::string> fail_on;     // "info", "warning", "error" or a code
   bool dry_run = false;
   std::optional<std::string> sim;
   std::optional<std::string> name;

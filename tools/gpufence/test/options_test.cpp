@@ -67,6 +67,10 @@ TEST(RunOptions, ImpossibleValuesAreErrors) {
   EXPECT_EQ(error({"--color", "no", "p"}), "--color no: is no choice; write auto or always or never");
   EXPECT_EQ(error({"--ignore", "GF203,GF4", "p"}),
             "--ignore GF203,GF4: 'GF4' is no code of a finding; see the list: gpufence explain");
+  EXPECT_EQ(
+      error({"--fail-on", "GF999", "p"}),
+      "--fail-on GF999: is neither a severity nor a code; write info, warning, error or a code: gpufence "
+      "explain lists them");
   EXPECT_EQ(error({"--log", "", "p"}), "--log: names no file; write --log FILE");
   EXPECT_EQ(error({"--report=x", "p"}), "--report: takes no value; see gpufence run -h");
   EXPECT_EQ(error({"--env", "X", "p"}), "--env X: is no K=V; write --env NAME=VALUE");
