@@ -25,10 +25,54 @@ struct Meeting {
   [[nodiscard]] uint32_t members(uint32_t group) const { return masks[__builtin_ctz(group)] & group; }
 };
 
-// Whether a split waits at this meeting.
+// Which of an instruction's r[] are rows and which are predicates, a bit each.
+struct Operands {
+  unsigned read_rows = 0, read_predicates = 0, written_rows = 0, written_predicates = 0;
+  unsigned row_words = 1;  // of a lane, in what is read
+};
+
+Operands operands(const Op* op) {
+  if (op->run == op_shfl) return {.read_rows = 0b11100, .written_rows = 0b1, .written_predicates = 0b10};
+  if (op->run == op_vote && op->small[0] == 3) return {.read_predicates = 0b10, .written_rows = 0b1};
+  if (op->run == op_vote) return {.read_predicates = 0b10, .written_predicates = 0b1};
+  if (op->run == op_match)
+    return {.read_rows = 0b100,
+            .written_rows = 0b1,
+            .written_predicates = op->small[0] != 0 ? 0b10u : 0u,
+            .row_words = op->small[1] / 4u};
+  if (op->run == op_redux) return {.read_rows = 0b100, .written_rows = 0b1};
+  if (op->run == op_elect) return {.written_rows = 0b1, .written_predicates = 0b10};
+  return {};
+}
+
+void copy_lanes(const Op* op, const Frame& from, const Frame& to, uint32_t lanes, unsigned rows,
+                unsigned words, unsigned predicates) {
+  for (unsigned k = 0; k < 5; ++k) {
+    const auto* source = reinterpret_cast<const uint32_t*>(from.registers + op->r[k]);
+    auto* sink = reinterpret_cast<uint32_t*>(to.registers + op->r[k]);
+    if ((predicates >> k & 1) != 0) *sink = (*sink & ~lanes) | (*source & lanes);
+    if ((rows >> k & 1) == 0) continue;
+    for (unsigned i = 0; i < kLanes * words; ++i) {
+      if ((lanes >> i / words & 1) != 0) sink[i] = source[i];
+    }
+  }
+}
+
+// The rows of a call's frame have room for lanes that came by another call, unless one calls the other.
+bool apart(const Frame* one, const Frame* other) {
+  for (const Frame* f = one; f != nullptr; f = f->caller) {
+    if (f == other) return false;
+  }
+  for (const Frame* f = other; f != nullptr; f = f->caller) {
+    if (f == one) return false;
+  }
+  return true;
+}
+
+// Whether a split waits at this meeting: also one that called the function elsewhere.
 bool attends(const Warp& warp, const Op* op, const Split& split) {
   if (split.state != Split::State::at_sync) return false;
-  if (split.pc == op) return split.frame == warp.frame;
+  if (split.pc == op) return split.frame == warp.frame || apart(split.frame, warp.frame);
   return op->run == op_warp_sync &&
          split.pc->run == op_warp_sync;  // bar.warp.sync may stand at different places
 }
@@ -52,6 +96,11 @@ Meeting meet(const Warp& warp, const Op* op) {
   for (const Split& split : warp.splits) {
     if (!attends(warp, op, split)) continue;
     meeting.here |= split.lanes;
+    if (split.frame != warp.frame) {
+      const Operands all = operands(op);
+      copy_lanes(op, *split.frame, *warp.frame, split.lanes, all.read_rows, all.row_words,
+                 all.read_predicates);
+    }
     const auto* theirs = reinterpret_cast<const uint32_t*>(split.frame->registers + split.pc->r[5]);
     for (unsigned i = 0; i < kLanes; ++i) {
       if ((split.lanes >> i & 1) != 0) meeting.masks[i] = theirs[i] & warp.live;
@@ -71,6 +120,11 @@ const Op* part(Warp& warp, const Op* op, const Meeting& meeting) {
   for (size_t k = 0; k < count; ++k) {
     Split& split = warp.splits[k];
     if (!attends(warp, op, split) || (split.lanes & meeting.complete) == 0) continue;
+    if (split.frame != warp.frame) {
+      const Operands all = operands(op);
+      copy_lanes(op, *warp.frame, *split.frame, split.lanes & meeting.complete, all.written_rows, 1,
+                 all.written_predicates);
+    }
     Split stays = split;
     stays.lanes = stays.active = split.lanes & ~meeting.complete;
     split.state = Split::State::ready;

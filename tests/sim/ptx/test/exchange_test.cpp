@@ -43,6 +43,57 @@ TEST(Shuffle, LanesThatComeLaterAreWaitedFor) {
   for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(out[i], 100 + (i ^ 16));
 }
 
+// As in what nvcc -G makes of __shfl_sync: functions, called by lanes that parted before.
+TEST(Exchange, LanesMeetInAFunctionThatTheyCalledFromDifferentPlaces) {
+  std::vector<uint32_t> out(32, 0xcccccccc);
+  Grid grid(R"(
+.func (.param .b32 result) meet(.param .b32 value) {
+  .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<2>;
+  ld.param.u32 %r1, [value];
+  shfl.sync.bfly.b32 %r2|%p2, %r1, 1, 31, -1;
+  setp.lt.u32 %p1, %r1, 105;
+  vote.sync.ballot.b32 %r3, %p1, -1;
+  vote.sync.any.pred %p3, %p1, -1;
+  popc.b32 %r3, %r3;
+  and.b32 %r4, %r1, 2;
+  cvt.u64.u32 %rd1, %r4;
+  match.any.sync.b64 %r5, %rd1, -1;
+  popc.b32 %r5, %r5;
+  redux.sync.max.u32 %r6, %r1, -1;
+  mad.lo.u32 %r7, %r3, 1000, %r2;
+  mad.lo.u32 %r7, %r5, 10000, %r7;
+  mad.lo.u32 %r7, %r6, 1000000, %r7;
+  @!%p3 mov.u32 %r7, 0;
+  @!%p2 mov.u32 %r7, 1;
+  st.param.b32 [result], %r7;
+  ret;
+}
+.visible .entry k(.param .u64 p) {
+  .reg .pred %p<2>; .reg .b32 %r<6>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [p];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.u64 %rd2, %rd1, %rd2;
+  add.u32 %r2, %r1, 100;
+  and.b32 %r3, %r1, 1;
+  setp.eq.u32 %p1, %r3, 0;
+  @%p1 bra EVEN;
+  { .param .b32 v; .param .b32 d; st.param.b32 [v], %r2; call.uni (d), meet, (v); ld.param.b32 %r0, [d]; }
+  bra.uni END;
+EVEN:
+  { .param .b32 v; .param .b32 d; st.param.b32 [v], %r2; call.uni (d), meet, (v); ld.param.b32 %r0, [d]; }
+END:
+  st.global.u32 [%rd2], %r0;
+  ret;
+})");
+  grid.array(out).ok("k", 1, 32);
+  // The largest value, how many have the same second bit, how many are below 105, the neighbour's value.
+  EXPECT_EQ(out[0], 131165101U);
+  EXPECT_EQ(out[1], 131165100U);
+  EXPECT_EQ(out[30], 131165131U);
+  EXPECT_EQ(out[31], 131165130U);
+}
+
 TEST(Shuffle, OnlyMembersTakePart) {
   const auto out = run(
       "mov.u32 %r0, 7; setp.lt.u32 %p1, %r1, 8; @!%p1 bra E; shfl.sync.down.b32 %r0, %r2, 1, 31, 0xff; E:");
