@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <dlfcn.h>
+#include <link.h>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -133,8 +134,7 @@ journal::Settings journal_settings(const Environment& environment) {
   settings.report = [run_id = settings.run_id] { return make_report(run_id); };
   settings.report_wanted =
       environment("GPUFENCE_REPORT") == "stderr" || !environment("GPUFENCE_REPORT_FILE").value_or("").empty();
-  settings.counters_wanted = settings.report_wanted || environment("GPUFENCE_GPU_MEM") ||
-                             environment("GPUFENCE_GPU_MEM_PER_PROCESS");
+  settings.counters_wanted = settings.report_wanted;
   if (const auto log = environment("GPUFENCE_LOG"); log && !log->empty()) {
     std::array<char, 256> host{};
     (void)::gethostname(host.data(), host.size() - 1);
@@ -183,12 +183,22 @@ std::string program_text() {
   return line;
 }
 
+// By the list of loaded objects: dlopen with RTLD_NOLOAD would look through every directory of libraries for what
+// is not loaded.
 std::string how_text() {
   std::string runtimes;
-  for (const char* name : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"}) {
-    if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != nullptr)
-      runtimes += std::string(runtimes.empty() ? "" : ", ") + name;
-  }
+  dl_iterate_phdr(
+      [](dl_phdr_info* object, std::size_t, void* out) {
+        const char* name = object->dlpi_name != nullptr ? object->dlpi_name : "";
+        if (const char* slash = std::strrchr(name, '/'); slash != nullptr) name = slash + 1;
+        for (const char* runtime : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"}) {
+          if (std::strncmp(name, runtime, std::strlen(runtime)) != 0) continue;
+          std::string& text = *static_cast<std::string*>(out);
+          text += std::string(text.empty() ? "" : ", ") + runtime;
+        }
+        return 0;
+      },
+      &runtimes);
   return runtimes.empty() ? "driver calls (the runtime, if any, is linked statically)"
                           : "driver calls and the shared runtime (" + runtimes + ")";
 }

@@ -182,7 +182,11 @@ void Journal::look_for_directory() {
 }
 
 void Journal::keep_report() noexcept {
-  if (!settings_.report || !state_->directory || state_->keeping.exchange(true)) return;
+  if (!settings_.report || !state_->directory) return;
+  if (state_->keeping.exchange(true)) {
+    if (!state_->counters_given.load()) refresh(false);  // counts as they are at this finding
+    return;
+  }
   ProcessFile* file = ProcessFile::create(settings_.run_directory, getpid());
   if (file == nullptr) return;
   try {

@@ -70,7 +70,7 @@ struct Settings {
   // under no lock.
   std::function<Report()> report{};
   bool report_wanted = false;    // the file stays, also where nothing was found
-  bool counters_wanted = false;  // it is made before there is something to say: a cap or a report counts
+  bool counters_wanted = false;  // it is made before there is something to say: a report counts
 };
 
 class Journal {

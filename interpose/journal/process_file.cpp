@@ -71,7 +71,9 @@ ProcessFile* ProcessFile::create(const std::string& directory, int pid) noexcept
 void ProcessFile::describe(const Report& report, bool counted) noexcept {
   began_ns_ = report.began_ns;
   fenced_after_ns_.store(report.fenced_after_ns);
-  counted_.store(counted ? 1 : 0);
+  // Where nobody counts in here, it is told what the report knows by now.
+  const bool told = !counted && !report.rows.empty() && report.rows[0].counted;
+  counted_.store(counted || told ? 1 : 0);
   put(run_id_, report.run_id);
   put(program_, report.program);
   put(how_, report.how);
@@ -98,6 +100,10 @@ void ProcessFile::describe(const Report& report, bool counted) noexcept {
     put(row.full_name, from.full_name);
     put(row.cap_rule, from.cap_rule);
     if (!from.chosen_by.empty()) put(row.chosen_by, from.chosen_by);
+    if (!told) continue;
+    counters_[i].peak.store(from.peak);
+    counters_[i].allocations.store(from.allocations);
+    counters_[i].refusals.store(from.refusals);
   }
   rows_count_ = static_cast<std::uint32_t>(rows);
 }

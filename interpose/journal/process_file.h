@@ -27,7 +27,8 @@ class ProcessFile {
   // Null where it can't be had. Never unmapped: the counters may be counted until the process is gone.
   [[nodiscard]] static ProcessFile* create(const std::string& directory, int pid) noexcept;
 
-  // What is known of the process by now; counters stay as they are. `counted`: somebody counts them.
+  // What is known of the process by now. `counted`: the ledger counts in here; else the report's counts are
+  // copied.
   void describe(const Report& report, bool counted) noexcept;
   void chosen_by(std::size_t row, const std::string& call) noexcept;
   void count(const std::string& code, std::uint64_t count) noexcept;

@@ -12,6 +12,7 @@ import pathlib
 import statistics
 import subprocess
 import sys
+import tempfile
 
 
 def run(command, environment):
@@ -52,6 +53,9 @@ def private_kib(build, fence, preload):
 
 
 def main():
+    # What the runs leave (records, reports) goes with them.
+    state = tempfile.TemporaryDirectory(prefix="gpufence-cost-")
+    os.environ["XDG_STATE_HOME"] = os.environ["GPUFENCE_SIM_DIR"] = state.name
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=7)
