@@ -38,7 +38,8 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
     const std::string once =
         !fault.once.empty() ? fault.once
                             : std::to_string(reinterpret_cast<std::uintptr_t>(fault.call.caller)) + "/" +
-                                  std::to_string(fault.device) + "/" + std::to_string(fault.other_device);
+                                  std::to_string(fault.device) + "/" + std::to_string(fault.other_device) + "/" +
+                                  fault.subject;
     journal::Journal& journal = *rules().journal;
     if (journal.counted_again(fault.code, once)) return;
     journal::Finding finding;

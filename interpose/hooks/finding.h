@@ -14,7 +14,8 @@ struct Fault {
   int device = -1;        // ordinal; where the work was to be done
   int other_device = -1;  // ordinal; -1: there is none
   std::optional<std::uint64_t> bytes{};
-  std::string once{};  // what makes it the same finding; empty: the place and the two GPUs
+  std::string once{};  // what makes it the same finding; empty: the place, the two GPUs and the subject
+  std::string subject{};  // the kernel: without -O all launches of a program are one place, nvcc's own
 };
 
 // `words` come before "; cudaLaunchKernel at app+0x4c10 (step), thread "worker-2"".

@@ -43,7 +43,9 @@ void explain_launch(const void* function, CUstream stream, const observe::Call& 
   const int device = bound ? code->device : current_device();
   if (device < 0 || place.device < 0 || device == place.device) return;
   if (code && code->name != nullptr) kernel = code->name;
-  explain({"GF203", journal::Severity::warning, call, device, place.device}, [&](const Visible& seen) {
+  Fault fault{"GF203", journal::Severity::warning, call, device, place.device};
+  if (kernel != nullptr) fault.subject = kernel;
+  explain(std::move(fault), [&](const Visible& seen) {
     const std::string what = kernel != nullptr ? "kernel " + observe::kernel_text(kernel) : "a kernel";
     if (place.is_default)
       return what + " of " + gpu_text(seen, device) + made_text("loaded", code->made) +

@@ -98,6 +98,8 @@ bool Ledger::commit(std::uint64_t address, Holding holding) noexcept {
   holding.epoch = epoch_.load(std::memory_order_relaxed);
   if (!insert(address, holding)) return false;
   rows_[holding.row].allocations.fetch_add(1, std::memory_order_relaxed);
+  // Here, not where it was reserved: what the driver then refuses was never held.
+  raise_peak(rows_[holding.row], rows_[holding.row].held.load(std::memory_order_relaxed));
   return true;
 }
 

@@ -52,7 +52,6 @@ class Ledger {
     do {
       if (bytes > UINT64_MAX - now || !admit(now)) return false;
     } while (!held.compare_exchange_weak(now, now + bytes, std::memory_order_relaxed));
-    raise_peak(rows_[row], now + bytes);
     return true;
   }
 

@@ -255,6 +255,7 @@ Process Machine::launch(std::vector<std::string> argv, const With& with, bool si
     dup2(input[0], STDIN_FILENO);
     open_as(STDOUT_FILENO, process.out_, O_WRONLY | O_CREAT | O_TRUNC);
     open_as(STDERR_FILENO, process.err_, O_WRONLY | O_CREAT | O_TRUNC);
+    if (with.own_group && setpgid(0, 0) != 0) _exit(124);
     if (with.uid && (setgid(*with.uid) != 0 || setuid(*with.uid) != 0)) _exit(122);
     if (chdir(directory_.c_str()) != 0) _exit(123);
     execvpe(argv_pointers[0], argv_pointers.data(), env_pointers.data());

@@ -48,6 +48,7 @@ struct With {
   std::vector<std::string> unset{};          // taken out of it
   std::optional<uid_t> uid{};                // the user the program runs as; needs root
   bool driver = true;                        // false: a machine without libcuda.so.1
+  bool own_group = false;                    // a process group of its own, as a shell gives to a job
 };
 
 // A call that reached the simulated driver, by exported name.

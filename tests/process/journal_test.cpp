@@ -335,7 +335,10 @@ TEST(FailOn, EndsWithAnInterruptOfItsGroup) {
 
 TEST(FailOn, StopsAndGoesOnWithTheProgram) {
   OneGpu m;
-  Process running = m.start({probe("ends"), "wait"}, with({"--fail-on", "GF203"}));
+  // In a group of which nobody's parent is outside of it SIGTSTP does nothing, and tests may be started in one.
+  With job = with({"--fail-on", "GF203"});
+  job.own_group = true;
+  Process running = m.start({probe("ends"), "wait"}, job);
   ASSERT_TRUE(running.says("OUT_OF_MEMORY"));
   const auto state = [&] {
     const std::string stat = read_file("/proc/" + std::to_string(running.pid()) + "/stat");

@@ -32,7 +32,18 @@ TEST(Ledger, AReservationCountsBeforeItIsCommitted) {
   EXPECT_EQ(ledger.balance(0).refusals, 1u);
   ledger.cancel(0, 700);
   EXPECT_EQ(ledger.balance(0).held, 0u);
-  EXPECT_EQ(ledger.balance(0).peak, 700u);
+}
+
+TEST(Ledger, ThePeakIsOfWhatTheDriverGave) {
+  Ledger ledger({"GPU-a"});
+  ASSERT_TRUE(ledger.reserve(0, 900, kAny));
+  ledger.cancel(0, 900);  // the card was full
+  EXPECT_EQ(ledger.balance(0).peak, 0u);
+  ASSERT_TRUE(ledger.reserve(0, 300, kAny));
+  ASSERT_TRUE(ledger.commit(0x1000, {0, 300, nullptr, 0}));
+  ledger.release(*ledger.take(0x1000));
+  EXPECT_EQ(ledger.balance(0).held, 0u);
+  EXPECT_EQ(ledger.balance(0).peak, 300u);
 }
 
 TEST(Ledger, AFreeTakesTheHoldingOutAndAFailedFreePutsItBack) {
