@@ -55,6 +55,7 @@ def private_kib(build, fence, preload):
 def main():
     # What the runs leave (records, reports) goes with them.
     state = tempfile.TemporaryDirectory(prefix="gpufence-cost-")
+    os.environ["GPUFENCE_RUN"] = "cost"  # as the launcher names a run
     os.environ["XDG_STATE_HOME"] = os.environ["GPUFENCE_SIM_DIR"] = state.name
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)

@@ -537,7 +537,9 @@ TEST(EightThreadsOnFourGpus, GiveTheFindingsThatWerePlantedAndNoOther) {
     EXPECT_EQ(wrong, 0u);
     EXPECT_GT(launches, 1000u);
     EXPECT_EQ(said.counts, (Counts{{"GF203", launches}, {"GF204", records}, {"GF206", copies}})) << level;
+#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed for a while
     EXPECT_LT(grown, 4096) << level;  // KiB; a leak of 100 bytes a handle or launch would be more
+#endif
     EXPECT_EQ(said.gpus.size(), 4u);
   }
 }
