@@ -440,10 +440,12 @@ static int ours(const char *name) {
   return begins(name, "nvml") && name[4] >= 'A' && name[4] <= 'Z';
 }
 
-/* Hooks lead to one driver, the one that its soname finds. A handle of the loader's is the object's link map. */
+/* Hooks lead to one driver, the one that its soname finds. A handle of the loader's is the object's link map. What the
+ * object is comes first: dlopen would look through every directory of libraries for a driver that is not loaded. */
 static int is_second_driver(const struct link_map *object) {
+  if (object_kind(object, 0) != GPUFENCE_OBJECT_DRIVER || !in_our_namespace(object)) return 0;
   const void *first = true_dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  return first && first != object && in_our_namespace(object) && object_kind(object, 0) == GPUFENCE_OBJECT_DRIVER;
+  return first && first != object;
 }
 
 /* What a program gets of a driver that is not the fence's: its own functions, or no GPU where that would be a way
