@@ -134,7 +134,6 @@ journal::Settings journal_settings(const Environment& environment) {
   settings.report = [run_id = settings.run_id] { return make_report(run_id); };
   settings.report_wanted =
       environment("GPUFENCE_REPORT") == "stderr" || !environment("GPUFENCE_REPORT_FILE").value_or("").empty();
-  settings.counters_wanted = settings.report_wanted;
   if (const auto log = environment("GPUFENCE_LOG"); log && !log->empty()) {
     std::array<char, 256> host{};
     (void)::gethostname(host.data(), host.size() - 1);
@@ -177,8 +176,8 @@ std::string program_text() {
   while (!line.empty() && line.back() == '\0') line.pop_back();
   for (char& c : line) {
     if (c == '\0' || c == '\n') c = ' ';
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';  // it goes to a terminal
   }
+  line = journal::on_one_line(std::move(line));
   if (line.size() > 200) line = line.substr(0, 200) + "…";
   return line;
 }

@@ -115,9 +115,12 @@ void check_mask_at_exit() noexcept {
 
 void compare_with_parent(const Visible& seen, const Rules& to) noexcept {
   try {
-    const Settings mine("self"), parent(std::to_string(getppid()));
-    const std::optional<std::string> mask = mine.get(kMask), above = parent.get(kMask);
-    if (!mask || !above || *mask == *above) return;
+    const Settings mine("self");
+    const std::optional<std::string> mask = mine.get(kMask);
+    if (!mask) return;
+    const Settings parent(std::to_string(getppid()));
+    const std::optional<std::string> above = parent.get(kMask);
+    if (!above || *mask == *above) return;
     // Of another run, or given by a launcher: a mask of its own right.
     if (mine.get("GPUFENCE_RUN") != parent.get("GPUFENCE_RUN") ||
         mine.get("GPUFENCE_MASK") != parent.get("GPUFENCE_MASK"))

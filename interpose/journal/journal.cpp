@@ -67,14 +67,6 @@ std::string in_color(Severity severity, bool color) {
   return lead + word + "\033[0m";
 }
 
-// Names of threads and files may hold anything.
-std::string on_one_line(std::string message) {
-  for (char& c : message) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return message;
-}
-
 Speaker speaker(const Settings& settings) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -84,6 +76,13 @@ Speaker speaker(const Settings& settings) {
 }
 
 }  // namespace
+
+std::string on_one_line(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
 
 std::string_view text(Severity severity) {
   switch (severity) {
@@ -201,11 +200,11 @@ void Journal::keep_report() noexcept {
 
 void* Journal::counters(std::size_t gpus) noexcept {
   try {
-    if (settings_.counters_wanted) look_for_directory();
+    if (settings_.report_wanted) look_for_directory();
   } catch (...) {
     return nullptr;
   }
-  if (!settings_.counters_wanted || gpus > kMostRows) return nullptr;
+  if (!settings_.report_wanted || gpus > kMostRows) return nullptr;
   keep_report();
   ProcessFile* file = state_->kept.load();
   if (file == nullptr || state_->counters_given.exchange(true)) return nullptr;

@@ -21,6 +21,10 @@ enum class Severity { info, warning, error, off };
 
 [[nodiscard]] std::string_view text(Severity severity);
 
+// A line of the journal stays a line, whatever files, threads and programs are called: control characters
+// become '?'.
+[[nodiscard]] std::string on_one_line(std::string text);
+
 // A GPU as records name it; no uuid: it does not apply.
 struct Gpu {
   int ordinal = -1;
@@ -69,8 +73,8 @@ struct Settings {
   // The report as it would be now, for the file that keeps it (process_file.h); none: it is not kept. Asked
   // under no lock.
   std::function<Report()> report{};
-  bool report_wanted = false;    // the file stays, also where nothing was found
-  bool counters_wanted = false;  // it is made before there is something to say: a report counts
+  // The file is made before there is something to say, the ledger counts in it, and it stays.
+  bool report_wanted = false;
 };
 
 class Journal {

@@ -26,14 +26,6 @@ std::string demangled(const char* symbol) {
   return out;
 }
 
-// A line of the journal stays a line, whatever files are called.
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-
 const char* file_name(const char* path) {
   const char* slash = std::strrchr(path, '/');
   return slash != nullptr ? slash + 1 : path;
@@ -148,7 +140,7 @@ journal::Site site_of(const void* address) {
   if (address == nullptr || dladdr1(address, &info, &object, RTLD_DL_LINKMAP) == 0 ||
       info.dli_fname == nullptr)
     return site;
-  site.object = one_line(file_name(info.dli_fname));
+  site.object = journal::on_one_line(file_name(info.dli_fname));
   site.offset = offset_in(address, info);
   site.build_id = build_id(static_cast<const link_map*>(object), info.dli_fbase);
   if (info.dli_sname != nullptr) site.symbol = demangled(info.dli_sname);
@@ -159,7 +151,7 @@ std::string object_text(const void* address) {
   Dl_info info{};
   if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
     return "an unknown place";
-  return one_line(file_name(info.dli_fname));
+  return journal::on_one_line(file_name(info.dli_fname));
 }
 
 std::string site_text(const void* address) {
@@ -168,7 +160,7 @@ std::string site_text(const void* address) {
     return "an unknown place";
   char offset[32];
   std::snprintf(offset, sizeof offset, "+0x%zx", static_cast<std::size_t>(offset_in(address, info)));
-  std::string out = one_line(file_name(info.dli_fname)) + offset;
+  std::string out = journal::on_one_line(file_name(info.dli_fname)) + offset;
   if (info.dli_sname != nullptr) out += " (" + demangled(info.dli_sname) + ")";
   return out;
 }
@@ -185,7 +177,7 @@ std::string kernel_text(const char* mangled) {
     }
   }
   if (text.starts_with("void ")) text.erase(0, 5);
-  return one_line(text);
+  return journal::on_one_line(text);
 }
 
 std::string api_text(const Call& call) {

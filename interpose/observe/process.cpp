@@ -5,11 +5,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <iterator>
+
+#include "journal/journal.h"
 
 namespace gpufence::observe {
 
@@ -37,11 +40,9 @@ std::string age_text(std::uint64_t ns) {
 std::string thread_name() {
   char name[17] = "";
   prctl(PR_GET_NAME, name);
-  // A line of the journal stays a line, whatever threads are called.
-  for (char& c : name) {
-    if (c != '\0' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '"')) c = '?';
-  }
-  return name;
+  std::string text = journal::on_one_line(name);
+  std::replace(text.begin(), text.end(), '"', '?');  // it is quoted
+  return text;
 }
 
 int thread_id() {
