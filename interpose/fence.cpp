@@ -11,8 +11,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "dispatch/dispatch.h"
 #include "hooks/mask.h"
@@ -70,25 +68,6 @@ bool in_color(const Environment& environment) {
          ::isatty(STDERR_FILENO) == 1;
 }
 
-std::string read_file(const char* path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-// The settings as they were when the program started: it may have cleared or replaced its environment since,
-// and must not lose its cap by that. Only our own names are taken from there, since programs that write their
-// title overwrite the rest.
-std::vector<std::string> initial_settings() {
-  std::vector<std::string> settings;
-  const std::string all = read_file("/proc/self/environ");
-  for (std::size_t at = 0; at < all.size();) {
-    const std::size_t end = std::min(all.find('\0', at), all.size());
-    if (all.compare(at, 8, "GPUFENCE") == 0) settings.push_back(all.substr(at, end - at));
-    at = end + 1;
-  }
-  return settings;
-}
-
 std::string local_time(const char* format) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
@@ -101,8 +80,10 @@ std::string local_time(const char* format) {
 // libraries, ask a daemon and wait, which is not for us to do here.
 std::string user_name() {
   const std::string id = std::to_string(::geteuid());
-  std::ifstream file("/etc/passwd");
-  for (std::string line; std::getline(file, line);) {
+  const std::string passwd = observe::read_file("/etc/passwd");
+  for (std::size_t at = 0, end = 0; at < passwd.size(); at = end + 1) {
+    end = std::min(passwd.find('\n', at), passwd.size());
+    const std::string line = passwd.substr(at, end - at);
     const std::size_t name = line.find(':');
     const std::size_t password = name == std::string::npos ? name : line.find(':', name + 1);
     if (password == std::string::npos) continue;
@@ -145,12 +126,12 @@ journal::Settings journal_settings(const Environment& environment) {
   return settings;
 }
 
-// What was set at the start counts; what the program set itself, where nothing was.
+// What was set at the start counts: a program that has cleared or replaced its environment since must not
+// lose its cap by that. What it set itself counts where nothing was. Only our own names are asked for.
 Environment process_environment() {
-  return [initial = initial_settings()](const char* name) -> std::optional<std::string> {
-    const std::string lead = std::string(name) + "=";
-    for (const std::string& setting : initial) {
-      if (setting.starts_with(lead)) return setting.substr(lead.size());
+  return [&initial = observe::own_initial_environment()](const char* name) -> std::optional<std::string> {
+    if (std::strncmp(name, "GPUFENCE", 8) == 0) {
+      if (std::optional<std::string> setting = initial.get(name)) return setting;
     }
     const char* value = std::getenv(name);
     return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
@@ -172,7 +153,7 @@ constinit std::atomic<std::uint64_t> first_cuda_call_ns{0};
 constinit std::atomic<pid_t> reporting_pid{0};
 
 std::string program_text() {
-  std::string line = read_file("/proc/self/cmdline");
+  std::string line = observe::read_file("/proc/self/cmdline");
   while (!line.empty() && line.back() == '\0') line.pop_back();
   for (char& c : line) {
     if (c == '\0' || c == '\n') c = ' ';
@@ -182,8 +163,8 @@ std::string program_text() {
   return line;
 }
 
-// By the list of loaded objects: dlopen with RTLD_NOLOAD would look through every directory of libraries for what
-// is not loaded.
+// By the list of loaded objects: dlopen with RTLD_NOLOAD would look through every directory of libraries for
+// what is not loaded.
 std::string how_text() {
   std::string runtimes;
   dl_iterate_phdr(

@@ -22,13 +22,25 @@ namespace {
 
 constinit std::atomic<const gpufence_gate*> loaded_gate{nullptr};
 
+using GetProcAddress1 = decltype(&::cuGetProcAddress);
+using GetProcAddress2 = decltype(&::cuGetProcAddress_v2);
+
 // What is known of the driver once it is bound. Leaked on purpose: threads may still call during exit.
 struct Driver {
   void* handle = nullptr;
-  std::vector<void*> targets;               // by record; null for other libraries' hooks
-  RouteTable routes{2 * records().size()};  // an address by dlsym and one by cuGetProcAddress each
-  std::vector<std::string_view> hooked;  // un-suffixed names of the hooks: what cuGetProcAddress is asked for
-  std::string conflict;                  // not empty: two hooks at one address
+  std::vector<void*> targets;           // by record; null for other libraries' hooks
+  RouteTable routes{records().size()};  // what is exported; what look-ups give may lie elsewhere: `named`
+  std::string conflict;                 // not empty: two hooks at one address
+  GetProcAddress2 v2 = nullptr;
+  GetProcAddress1 v1 = nullptr;
+  // A hook as look-ups name it, sorted by that name. The driver is asked for its address only when it gave
+  // out one that is no export's: a hundred questions at each start would be for nothing where the two are
+  // the same.
+  struct Named {
+    const Asked* asked;
+    int record;
+  };
+  std::vector<Named> named;
 };
 constinit std::atomic<const Driver*> driver{nullptr};
 
@@ -39,22 +51,23 @@ void* find_driver_handle(const gpufence_gate& gate) {
   return handle != nullptr ? handle : gate.dlopen("libcuda.so.1", RTLD_NOW | RTLD_NODELETE);
 }
 
-using GetProcAddress1 = decltype(&::cuGetProcAddress);
-using GetProcAddress2 = decltype(&::cuGetProcAddress_v2);
-
 // The address that a look-up through the driver gives for one export; null if it has none.
-void* ask_driver(GetProcAddress2 v2, GetProcAddress1 v1, const abi::DriverExport& entry) {
+void* ask_driver(const Driver& bound, const Asked& entry) {
   void* address = nullptr;
   const cuuint64_t flags =
       entry.per_thread_default ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;
   CUdriverProcAddressQueryResult status{};
   CUresult result = CUDA_ERROR_NOT_FOUND;
-  if (v2 != nullptr) {
-    result = v2(entry.base, &address, entry.version, flags, &status);
-  } else if (v1 != nullptr) {
-    result = v1(entry.base, &address, entry.version, flags);
+  if (bound.v2 != nullptr) {
+    result = bound.v2(entry.base, &address, entry.version, flags, &status);
+  } else if (bound.v1 != nullptr) {
+    result = bound.v1(entry.base, &address, entry.version, flags);
   }
   return result == CUDA_SUCCESS ? address : nullptr;
+}
+
+bool by_base(const Driver::Named& one, const Driver::Named& other) {
+  return std::strcmp(one.asked->base, other.asked->base) < 0;
 }
 
 std::unique_ptr<Driver> build(const gpufence_gate& gate) {
@@ -64,16 +77,8 @@ std::unique_ptr<Driver> build(const gpufence_gate& gate) {
   built->handle = handle;
   const auto all = records();
   built->targets.resize(all.size(), nullptr);
-  const auto v2 = reinterpret_cast<GetProcAddress2>(gate.dlsym(handle, "cuGetProcAddress_v2"));
-  const auto v1 = reinterpret_cast<GetProcAddress1>(gate.dlsym(handle, "cuGetProcAddress"));
-  // The exports are sorted by name, so each record finds its line by bisection.
-  const auto route = [&](const void* address, int record) {
-    if (address != nullptr && !built->routes.add(address, record)) {
-      const int other = built->routes.find(address);
-      built->conflict =
-          std::string(all[record]->name) + " and " + all[other]->name + " are one address in this driver";
-    }
-  };
+  built->v2 = reinterpret_cast<GetProcAddress2>(gate.dlsym(handle, "cuGetProcAddress_v2"));
+  built->v1 = reinterpret_cast<GetProcAddress1>(gate.dlsym(handle, "cuGetProcAddress"));
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Record& record = *all[i];
     if (record.node != GPUFENCE_NODE_DRIVER) continue;
@@ -81,15 +86,13 @@ std::unique_ptr<Driver> build(const gpufence_gate& gate) {
     built->targets[i] = exported != nullptr ? exported : gate.missing(GPUFENCE_NODE_DRIVER);
     // An older driver, asked for a version that it lacks, answers with its newest: that is another record's.
     if (record.body == nullptr || exported == nullptr) continue;
-    route(exported, static_cast<int>(i));
-    const auto* entry = std::lower_bound(
-        std::begin(abi::kDriverExports), std::end(abi::kDriverExports), record.name,
-        [](const abi::DriverExport& e, const char* name) { return std::strcmp(e.symbol, name) < 0; });
-    if (entry != std::end(abi::kDriverExports) && std::strcmp(entry->symbol, record.name) == 0) {
-      built->hooked.emplace_back(entry->base);
-      route(ask_driver(v2, v1, *entry), static_cast<int>(i));
+    if (!built->routes.add(exported, static_cast<int>(i))) {
+      built->conflict = std::string(record.name) + " and " + all[built->routes.find(exported)]->name +
+                        " are one address in this driver";
     }
+    if (record.asked.base != nullptr) built->named.push_back({&record.asked, static_cast<int>(i)});
   }
+  std::sort(built->named.begin(), built->named.end(), by_base);
   return built;
 }
 
@@ -216,9 +219,21 @@ Routed routed(const char* symbol, void* address) {
     const bool ours = wanted(*all[record], bound_needs.load(std::memory_order_acquire));
     return {ours ? all[record]->body : address, false};
   }
-  const bool hooked = symbol != nullptr &&
-                      std::find(bound->hooked.begin(), bound->hooked.end(), symbol) != bound->hooked.end();
-  return {address, hooked};
+  if (symbol == nullptr) return {address, false};
+  auto named = std::lower_bound(
+      bound->named.begin(), bound->named.end(), symbol,
+      [](const Driver::Named& one, const char* name) { return std::strcmp(one.asked->base, name) < 0; });
+  int found = -1;
+  bool known = false;
+  for (; named != bound->named.end() && std::strcmp(named->asked->base, symbol) == 0; ++named) {
+    known = true;
+    if (ask_driver(*bound, *named->asked) != address) continue;
+    if (found >= 0) return {address, true};  // which of the two is meant could only be guessed
+    found = named->record;
+  }
+  if (found < 0) return {address, known};
+  const bool ours = wanted(*all[found], bound_needs.load(std::memory_order_acquire));
+  return {ours ? all[found]->body : address, false};
 }
 
 RouteTable::RouteTable(std::size_t addresses) {

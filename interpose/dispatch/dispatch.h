@@ -37,7 +37,7 @@ bool bind_nvml(unsigned needs);
 // How the driver's answer to a look-up is handed on: ours if the address belongs to a bound hook.
 struct Routed {
   void* address;
-  bool unknown_hook;  // `symbol` is a hooked name, but the driver gave an address that no record has
+  bool unknown_hook;  // `symbol` is a hooked name, but the address is that of no record, or of two
 };
 [[nodiscard]] Routed routed(const char* symbol, void* address);
 

@@ -11,10 +11,12 @@
 // through pointers in an ELF section: an array of structs would be padded by g++.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 #include <type_traits>
 
@@ -34,12 +36,30 @@ enum Need : unsigned {
   kView = 16,      // numbering view: NVML shows the view alone, and changes nothing
 };
 
+// How a look-up through the driver names one of its exports: what cuGetProcAddress is asked for.
+struct Asked {
+  const char* base = nullptr;       // cuMemAlloc for cuMemAlloc_v2; null: no export of the driver
+  int version = 0;                  // CUDA version to ask for: 3020
+  bool per_thread_default = false;  // flag CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+};
+
+// Found while compiling, so that the table of exports and its pointers, to be set at each start, are no part
+// of the core.
+consteval Asked asked_for(std::string_view symbol) {
+  const auto* entry = std::lower_bound(
+      std::begin(abi::kDriverExports), std::end(abi::kDriverExports), symbol,
+      [](const abi::DriverExport& e, std::string_view name) { return std::string_view(e.symbol) < name; });
+  if (entry == std::end(abi::kDriverExports) || entry->symbol != symbol) return {};
+  return {entry->base, entry->version, entry->per_thread_default};
+}
+
 struct Record {
   const char* name;            // exported name
   int node;                    // gpufence_node: whose name
   unsigned needs;              // Need bits
   void* body;                  // the hook; null: a call that hooks make themselves
   std::atomic<void*>* target;  // the driver's or NVML's function, filled at bind; null for runtime hooks
+  Asked asked;
 };
 
 // Set at bind, before any slot leads to a body. Never null from then on: where the library lacks the entry
@@ -111,7 +131,8 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
 }  // namespace gpufence::dispatch
 
 #define GPUFENCE_RECORD(symbol, id, node, needs, body, target)                                          \
-  static ::gpufence::dispatch::Record gpufence_record_##id{symbol, node, needs, body, target};          \
+  static ::gpufence::dispatch::Record gpufence_record_##id{                                             \
+      symbol, node, needs, body, target, ::gpufence::dispatch::asked_for(symbol)};                      \
   [[gnu::used, gnu::retain,                                                                             \
     gnu::section("gpufence_hooks")]] static ::gpufence::dispatch::Record* const gpufence_pointer_##id = \
       &gpufence_record_##id

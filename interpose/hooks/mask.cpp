@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "observe/process.h"
 #include "policies/mask.h"
@@ -35,27 +33,6 @@ void say_changed(const char* name, const std::optional<std::string>& before,
                    started_text(seen.started) + ": the driver ignores it";
           });
 }
-
-// What a process was started with: settings that it made later do not show there.
-class Settings {
- public:
-  explicit Settings(const std::string& pid) {
-    std::ifstream file("/proc/" + pid + "/environ", std::ios::binary);
-    all_ = std::string{std::istreambuf_iterator<char>(file), {}};
-  }
-  [[nodiscard]] std::optional<std::string> get(const std::string& name) const {
-    for (std::size_t at = 0; at < all_.size();) {
-      const std::size_t end = std::min(all_.find('\0', at), all_.size());
-      if (all_.compare(at, name.size() + 1, name + "=") == 0)
-        return all_.substr(at + name.size() + 1, end - at - name.size() - 1);
-      at = end + 1;
-    }
-    return std::nullopt;
-  }
-
- private:
-  std::string all_;
-};
 
 std::vector<std::string> entries_of(const std::string& mask) {
   std::vector<std::string> entries;
@@ -115,10 +92,10 @@ void check_mask_at_exit() noexcept {
 
 void compare_with_parent(const Visible& seen, const Rules& to) noexcept {
   try {
-    const Settings mine("self");
+    const observe::InitialEnvironment& mine = observe::own_initial_environment();
     const std::optional<std::string> mask = mine.get(kMask);
     if (!mask) return;
-    const Settings parent(std::to_string(getppid()));
+    const observe::InitialEnvironment parent(std::to_string(getppid()));
     const std::optional<std::string> above = parent.get(kMask);
     if (!above || *mask == *above) return;
     // Of another run, or given by a launcher: a mask of its own right.

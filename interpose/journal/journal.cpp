@@ -11,8 +11,8 @@
 #include <mutex>
 
 #include <fmt/format.h>
-#include <spdlog/sinks/base_sink.h>
-#include <spdlog/spdlog.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/sink.h>
 
 #include "journal/log_file.h"
 #include "journal/process_file.h"
@@ -27,20 +27,24 @@ constexpr std::size_t kMostRuns = 200;      // kept in a state directory
 constexpr std::size_t kMostCounted = 1000;  // findings whose counts are recorded at the end
 
 // A descriptor, not a FILE: the host's stdio buffers and locks are its own. One write a line keeps lines
-// whole.
-class DescriptorSink : public spdlog::sinks::base_sink<std::mutex> {
+// whole. Every line has one form, so spdlog's patterns stay out: their formatters, and the locales behind
+// them, are a third of what would be loaded at each program's start.
+class DescriptorSink : public spdlog::sinks::sink {
  public:
   explicit DescriptorSink(int descriptor) : descriptor_(descriptor) {}
 
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    spdlog::memory_buf_t line;
-    formatter_->format(message, line);
-    write_quietly(descriptor_, {line.data(), line.size()});
+  void log(const spdlog::details::log_msg& message) override {
+    const std::string line = "gpufence[" + std::to_string(::getpid()) + "] " +
+                             std::string(message.payload.data(), message.payload.size()) + '\n';
+    const std::lock_guard guard(lock_);
+    write_quietly(descriptor_, line);
   }
-  void flush_() override {}
+  void flush() override {}
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
 
  private:
+  std::mutex lock_;
   int descriptor_;
 };
 
@@ -101,7 +105,6 @@ std::string_view text(Severity severity) {
 struct Journal::State {
   explicit State(const Settings& settings)
       : logger("gpufence", std::make_shared<DescriptorSink>(settings.descriptor)) {
-    logger.set_pattern("gpufence[%P] %v");
     logger.set_level(spdlog::level::trace);  // the level is looked at before
   }
 

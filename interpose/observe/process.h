@@ -2,9 +2,34 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace gpufence::observe {
+
+// A whole file of /proc or /etc; empty if it can't be read. By system calls alone: at a program's start C++'s
+// streams would cost more than the file, since they make their locales first.
+[[nodiscard]] std::string read_file(const char* path);
+
+// What a process was started with, of /proc/PID/environ: settings that it made later do not show there, but a
+// program that writes its title may overwrite them.
+class InitialEnvironment {
+ public:
+  // `pid`: a number, or "self".
+  explicit InitialEnvironment(const std::string& pid);
+  InitialEnvironment(const InitialEnvironment&) = delete;
+  InitialEnvironment& operator=(const InitialEnvironment&) = delete;
+  [[nodiscard]] std::optional<std::string> get(std::string_view name) const;
+
+ private:
+  std::string all_;
+  std::vector<std::string_view> entries_;  // of it
+};
+
+// That of this process, read once, at the first call.
+[[nodiscard]] const InitialEnvironment& own_initial_environment();
 
 // Nanoseconds since this process was started, in the kernel's resolution of 10 ms; 0 if /proc is not there.
 [[nodiscard]] std::uint64_t process_age_ns();

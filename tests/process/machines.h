@@ -40,4 +40,11 @@ struct FourGpus : Machine {
   }
 };
 
+// A cap, a report and all findings want every hook that there is.
+inline With everything_bound() {
+  return {.devices = "0",
+          .gpu_mem = "1GiB",
+          .options = {"-q", "--report-file", "/dev/null", "--diagnose", "all"}};
+}
+
 }  // namespace gpufence::harness

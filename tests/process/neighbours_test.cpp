@@ -352,6 +352,29 @@ TEST(ANewerDriver, IsFencedAsFarAsItIsKnownAndTheRestIsSaid) {
       << newer.err;
 }
 
+TEST(ADriverWhoseLookUpsGiveOtherAddresses, IsFencedByThemToo) {
+  FourGpus m;
+  const With capped{.devices = "2", .gpu_mem = "512MiB"};
+  for (const char* way : {"names", "procaddress"}) {
+    const Result r = on_driver(m, "relayed", {probe("opens"), "libcuda.so.1", "local", way}, capped);
+    EXPECT_EQ(r.out, "GPUs: 1, CUDA 0 is 0000:81:00.0\nheld 512 MiB, then result 2\n") << r.err;
+    EXPECT_FALSE(r.complains("GF501")) << way << r.err;
+  }
+  // Every name, version and flag that has a hook.
+  const Result ways =
+      on_driver(m, "relayed", {probe("ways"), "procaddress2", probe("driver_names.txt")}, everything_bound());
+  std::istringstream found(ways.out);
+  std::size_t names = 0;
+  for (std::string name, object; found >> name >> object; ++names)
+    EXPECT_EQ(object, "libgpufence-core.so") << name;
+  EXPECT_GE(names, 25u);
+  // And those that no policy wants stay the driver's own, relayed as it gave them.
+  const Result bare = on_driver(m, "relayed", {probe("ways"), "procaddress2", probe("driver_names.txt")},
+                                {.env = {{"GPUFENCE_DIAGNOSE", "off"}}});
+  EXPECT_NE(bare.out.find("cuMemAlloc_v2 libcuda.so.1\n"), std::string::npos) << bare.out;
+  EXPECT_EQ(bare.err, "");
+}
+
 // ---- Jails
 // -------------------------------------------------------------------------------------------------
 

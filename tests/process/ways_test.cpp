@@ -30,13 +30,6 @@ testing::AssertionResult all_in(const Result& result, std::string_view object, s
   return testing::AssertionSuccess();
 }
 
-// A cap, a report and all findings want every hook that there is.
-With everything_bound() {
-  return {.devices = "0",
-          .gpu_mem = "1GiB",
-          .options = {"-q", "--report-file", "/dev/null", "--diagnose", "all"}};
-}
-
 constexpr std::size_t kDriverNames = 25, kRuntimeNames = 6, kNvmlNames = 100;  // of this version, at least
 
 Result look_up(const char* way, const char* names, const std::string& library) {

@@ -5,6 +5,21 @@
 
 #define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) extern "C" int exported();
 #include "driver_exports.inc"
+#ifdef GPUFENCE_SIM_RELAYED
+// A driver whose look-ups give other addresses than its exports have: each a jump to the export.
+#ifdef __aarch64__
+#define GPUFENCE_JUMP "b "
+#else
+#define GPUFENCE_JUMP "jmp "
+#endif
+#define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread)                         \
+  asm(".text\n.p2align 4\nrelayed_" #exported ":\n" GPUFENCE_JUMP #exported "\n.previous"); \
+  extern "C" __attribute__((visibility("hidden"))) int relayed_##exported();
+#include "driver_exports.inc"
+#define GPUFENCE_GIVEN(exported) relayed_##exported
+#else
+#define GPUFENCE_GIVEN(exported) exported
+#endif
 #ifdef GPUFENCE_SIM_NEWER
 extern "C" int cuMemAlloc_v3();
 extern "C" int cuQuantumLeap();
@@ -30,7 +45,7 @@ struct Export {
 
 constinit const Export kExports[] = {
 #define GPUFENCE_DRIVER_EXPORT(exported, name, version, per_thread) \
-  {&exported, #name, version, per_thread != 0, hash(#name)},
+  {&GPUFENCE_GIVEN(exported), #name, version, per_thread != 0, hash(#name)},
 #include "driver_exports.inc"
 #ifdef GPUFENCE_SIM_NEWER
     {&cuMemAlloc_v3, "cuMemAlloc", 14000, false, hash("cuMemAlloc")},
