@@ -2,9 +2,9 @@
 // their own; so nothing is said of a GPU that any thread chose or works on.
 #include "hooks/choice.h"
 
-#include <type_traits>
 #include <dlfcn.h>
 #include <nvml.h>
+#include <type_traits>
 
 #include <bit>
 #include <cstring>
@@ -56,7 +56,10 @@ std::string chosen_text(const Visible& seen, int device) {
   const Visible::Chosen& by = seen.chosen[static_cast<std::size_t>(device)];
   const char* api = by.api.load();
   if (api == nullptr) return {};
-  return ", chosen by " + observe::text({api, by.caller.load()});
+  std::string text = ", chosen by " + observe::text({api, by.caller.load()});
+  // CUDA tells nobody who made a thread, nor does the kernel: where the others work is the next best.
+  const std::string thread = observe::thread_name(by.thread.load());
+  return thread.empty() ? text : text + " in thread \"" + thread + '"';
 }
 
 // What the card holds now, of all processes, as NVML tells: there is no context yet that CUDA could be asked

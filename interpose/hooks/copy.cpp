@@ -1,6 +1,7 @@
 // Copies and fills. A copy between GPUs without peer access goes through the host's memory, slowly and in
 // silence; a fill of another GPU's memory fails with "invalid argument" and no word on whose it is. Copies
-// are counted for the report by the GPU whose memory they write or read.
+// are counted for the report by the GPU whose memory they write or read. Here too: who asks by which address
+// a kernel may use memory, and is told that there is none.
 #include "hooks/arguments.h"
 #include "hooks/reach.h"
 
@@ -85,7 +86,32 @@ CUresult filled(CUresult result, CUdeviceptr to, CUstream stream, const char* ap
   return result;
 }
 
+// By which address kernels here may use the memory: what Triton asks of each argument, and takes "invalid
+// argument" for host memory.
+CUresult asked_for_address(CUresult result, CUdeviceptr memory, const void* caller) noexcept {
+  if (result != CUDA_ERROR_INVALID_VALUE || owners() == nullptr) return result;
+  const int device = current_device();
+  const int owner = device_of_now(memory);
+  if (device < 0 || owner < 0 || device == owner || reaches(device, owner)) return result;
+  explain({.code = "GF205",
+           .call = observe::current("cuPointerGetAttribute", caller),
+           .device = device,
+           .other_device = owner},
+          [&](const Visible& seen) {
+            return "memory of " + gpu_text(seen, owner) + allocation_text(seen, memory) +
+                   ", meant for a kernel on " + gpu_text(seen, device) + "; " + peer_text(device, owner);
+          });
+  return result;
+}
+
 }  // namespace
+
+HOOK(cuPointerGetAttribute, dispatch::kFindings,
+     (void* data, CUpointer_attribute attribute, CUdeviceptr ptr)) {
+  const CUresult result = real<&::cuPointerGetAttribute>(data, attribute, ptr);
+  if (attribute != CU_POINTER_ATTRIBUTE_DEVICE_POINTER) return result;
+  return asked_for_address(result, ptr, __builtin_return_address(0));
+}
 
 #define TO_DEVICE(function)                                                              \
   HOOK(function, kCounted, (CUdeviceptr dstDevice, const void* srcHost, size_t bytes)) { \

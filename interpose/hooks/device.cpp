@@ -36,16 +36,11 @@ HOOK(cuDeviceGet, dispatch::kFindings, (CUdevice * device, int ordinal)) {
 
 HOOK(cuDeviceGetByPCIBusId, dispatch::kFindings, (CUdevice * dev, const char* pciBusId)) {
   const CUresult result = real<&::cuDeviceGetByPCIBusId>(dev, pciBusId);
-  const Visible* seen = visible();
-  if (result == CUDA_ERROR_INVALID_DEVICE && pciBusId != nullptr && seen != nullptr) {
+  if (result == CUDA_ERROR_INVALID_DEVICE && pciBusId != nullptr) {
     const observe::Call call = observe::current("cuDeviceGetByPCIBusId", __builtin_return_address(0));
-    say(
-        "GF105", journal::Severity::warning,
-        [&] {
-          return "the GPU at PCI " + std::string(pciBusId) + " asked for, " +
-                 observe::list_text(seen->devices) + "; " + observe::text(call);
-        },
-        observe::site_text(call.caller));
+    explain({.code = "GF105", .call = call}, [&](const Visible& to) {
+      return "the GPU at PCI " + std::string(pciBusId) + " asked for, " + observe::list_text(to.devices);
+    });
   }
   return result;
 }

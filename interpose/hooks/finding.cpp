@@ -11,13 +11,33 @@ namespace {
 
 USES(cuCtxGetDevice);
 
+// The call, its place and the thread, as records have them.
+void fill_in(journal::Finding& finding, const observe::Call& call, const Thread& thread) {
+  finding.api = observe::api_text(call);
+  finding.site = observe::site_of(call.caller);
+  finding.tid = thread.id;
+  finding.thread = thread.name;
+}
+
+}  // namespace
+
+Thread this_thread_named() {
+  return {observe::thread_id(), observe::thread_name()};
+}
+
 journal::Gpu record_of(const Visible& seen, int ordinal) {
   if (!seen.has(ordinal)) return {};
   const observe::Device& device = seen.devices[static_cast<std::size_t>(ordinal)];
   return {device.ordinal, device.host_index, device.uuid, device.pci, device.name};
 }
 
-}  // namespace
+journal::Gpu record_of(const Rules& to, const std::string& uuid) {
+  journal::Gpu gpu;
+  for (std::size_t i = 0; i < to.host_gpus.size(); ++i) {
+    if (to.host_gpus[i] == uuid) gpu = {-1, static_cast<int>(i), uuid, {}, {}};
+  }
+  return gpu;
+}
 
 std::string gpu_text(const Visible& seen, int ordinal) {
   return seen.has(ordinal) ? full_name(seen.devices[static_cast<std::size_t>(ordinal)])
@@ -35,21 +55,18 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
   observe::outermost.explained = true;
   try {
     fault.call = observe::outside_cuda(fault.call);
-    const std::string once =
-        !fault.once.empty() ? fault.once
-                            : std::to_string(reinterpret_cast<std::uintptr_t>(fault.call.caller)) + "/" +
-                                  std::to_string(fault.device) + "/" + std::to_string(fault.other_device) + "/" +
-                                  fault.subject;
+    const std::string once = !fault.once.empty()
+                                 ? fault.once
+                                 : std::to_string(reinterpret_cast<std::uintptr_t>(fault.call.caller)) + "/" +
+                                       std::to_string(fault.device) + "/" +
+                                       std::to_string(fault.other_device) + "/" + fault.subject;
     journal::Journal& journal = *rules().journal;
     if (journal.counted_again(fault.code, once)) return;
     journal::Finding finding;
     finding.code = fault.code;
     finding.severity = fault.severity;
     finding.once = once;
-    finding.api = observe::api_text(fault.call);
-    finding.site = observe::site_of(fault.call.caller);
-    finding.tid = observe::thread_id();
-    finding.thread = observe::thread_name();
+    fill_in(finding, fault.call, fault.thread ? *fault.thread : this_thread_named());
     finding.bytes = fault.bytes;
     finding.device = record_of(*seen, fault.device);
     finding.other_device = record_of(*seen, fault.other_device);
@@ -59,6 +76,42 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
     journal.say(finding);
   } catch (...) {
     // A finding that can't be worded is lost; the program is not.
+  }
+}
+
+void say_of(journal::Finding finding, const observe::Call& call) noexcept {
+  try {
+    fill_in(finding, observe::outside_cuda(call), this_thread_named());
+    rules().journal->say(finding);
+  } catch (...) {
+    // A finding that can't be worded is lost; the program is not.
+  }
+}
+
+void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept {
+  const Visible* seen = visible();
+  if (seen == nullptr) return;
+  try {
+    // A program that was written for the whole machine means the host's GPU of that number.
+    int meant = -1;
+    for (const observe::Device& device : seen->devices) {
+      if (ordinal >= 0 && device.host_index == ordinal) meant = device.ordinal;
+    }
+    const observe::Call made = observe::outside_cuda(call);
+    explain({.code = "GF101",
+             .call = made,
+             .device = meant,
+             .once = std::to_string(ordinal) + observe::site_text(made.caller)},
+            [&](const Visible& to) {
+              std::string message =
+                  "ordinal " + std::to_string(ordinal) + " asked for, " + observe::list_text(to.devices);
+              if (to.started.mask) message += " (CUDA_VISIBLE_DEVICES=\"" + *to.started.mask + "\")";
+              if (meant >= 0)
+                message += "; host GPU " + std::to_string(ordinal) + " is ordinal " + std::to_string(meant) +
+                           " here";
+              return message;
+            });
+  } catch (...) {
   }
 }
 

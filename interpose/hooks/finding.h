@@ -7,6 +7,13 @@
 
 namespace gpufence::hooks {
 
+// A thread, as findings name it.
+struct Thread {
+  int id = 0;
+  std::string name;
+};
+[[nodiscard]] Thread this_thread_named();
+
 struct Fault {
   const char* code = "";
   journal::Severity severity = journal::Severity::warning;
@@ -14,12 +21,25 @@ struct Fault {
   int device = -1;        // ordinal; where the work was to be done
   int other_device = -1;  // ordinal; -1: there is none
   std::optional<std::uint64_t> bytes{};
-  std::string once{};  // what makes it the same finding; empty: the place, the two GPUs and the subject
+  std::string once{};     // what makes it the same finding; empty: the place, the two GPUs and the subject
   std::string subject{};  // the kernel: without -O all launches of a program are one place, nvcc's own
+  std::optional<Thread> thread{};  // that made the call, if it is not the one that speaks
 };
 
 // `words` come before "; cudaLaunchKernel at app+0x4c10 (step), thread "worker-2"".
 void explain(Fault fault, const std::function<std::string(const Visible&)>& words) noexcept;
+
+// A finding that is worded already, of `call`: its record gets the call, the place and the thread. For what
+// is found before the GPUs of this process are known.
+void say_of(journal::Finding finding, const observe::Call& call) noexcept;
+
+// GF101: an ordinal that does not exist here.
+void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept;
+
+// A GPU of this view as records have it; an ordinal that is none gives what does not apply.
+[[nodiscard]] journal::Gpu record_of(const Visible& seen, int ordinal);
+// A GPU of the machine by its UUID, whether it is visible here or not.
+[[nodiscard]] journal::Gpu record_of(const Rules& to, const std::string& uuid);
 
 // "CUDA 1 = host GPU 3 (H100, 0000:81:00.0)"; the ordinal must be one of this view.
 [[nodiscard]] std::string gpu_text(const Visible& seen, int ordinal);

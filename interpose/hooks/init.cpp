@@ -28,24 +28,13 @@ constexpr int kMostDevices = 4096;  // more is no count but a broken driver
 // The GPUs that the driver is to show, by UUID in ordinal order; none: whatever the mask that stands there
 // says.
 std::optional<std::vector<std::string>> asked_of_driver(const Rules& to,
-                                                        const std::optional<std::string>& written) {
-  using policies::MaskProblem;
-  const auto said = [&](const char* code, const std::string& message) {
-    say(code, journal::Severity::warning, [&] { return message; });
+                                                        const std::optional<std::string>& written,
+                                                        const observe::Call& call) {
+  const auto said = [&](const char* code, const std::string& message, const journal::Gpu& other = {}) {
+    say_of({.code = code, .message = message, .other_device = other}, call);
   };
   const auto size = to.host_gpus.size();
-  if (!to.view) {
-    // Not ours to change, but a mask that ends early is worth a word.
-    if (!written || to.host_gpus.empty()) return std::nullopt;
-    const policies::MaskReading reading = policies::read_mask(*written, to.host_gpus);
-    if (reading.ended_by) {
-      const std::size_t left = reading.gpus.size();
-      said("GF103", std::string(kMask) + "=" + *written + ": its entry " +
-                        policies::describe(*reading.ended_by, size) + ": the list ends there, " +
-                        std::to_string(left) + (left == 1 ? " GPU is visible" : " GPUs are visible"));
-    }
-    return std::nullopt;
-  }
+  if (!to.view) return std::nullopt;
 
   const std::vector<std::string>& view = *to.view;
   // Untouched, or taken away: the whole view.
@@ -75,11 +64,13 @@ std::optional<std::vector<std::string>> asked_of_driver(const Rules& to,
   const policies::MaskReading reading = policies::read_mask(*written, world);
   std::vector<std::string> left;
   std::string outside;
+  journal::Gpu outsider;
   for (const std::size_t index : reading.gpus) {
     bool inside = false;
     for (const std::string& uuid : view) inside = inside || uuid == world[index];
     if (!inside) {
       outside = host_text(world[index]);
+      outsider = record_of(to, world[index]);
       break;
     }
     left.push_back(world[index]);
@@ -92,7 +83,7 @@ std::optional<std::vector<std::string>> asked_of_driver(const Rules& to,
   };
   const std::string lead = std::string(kMask) + "=" + *written + " was set after start; ";
   if (!outside.empty()) {
-    said("GF105", lead + "this view is " + view_text() + ": " + remains());
+    said("GF105", lead + "this view is " + view_text() + ": " + remains(), outsider);
   } else if (reading.ended_by) {
     said("GF103",
          lead + "its entry " + policies::describe(*reading.ended_by, world.size()) + ": " + remains());
@@ -105,11 +96,11 @@ std::optional<std::vector<std::string>> asked_of_driver(const Rules& to,
 // driver under the lock.
 class MaskForCall {
  public:
-  explicit MaskForCall(const Rules& to) {
+  MaskForCall(const Rules& to, const observe::Call& call) {
     const std::lock_guard guard(lock);
     if (inside++ == 0) {
       try {
-        const auto uuids = asked_of_driver(to, read_variable(kMask));
+        const auto uuids = asked_of_driver(to, read_variable(kMask), call);
         asked = uuids ? new std::vector<std::string>(*uuids) : nullptr;
         if (uuids) {
           std::string text = std::string(kMask) + "=";
@@ -199,21 +190,50 @@ std::optional<observe::Device> describe_device(int ordinal, const Rules& to) {
   return device;
 }
 
+// A row of the table that people need to see whose number is whose: ordinal, nvidia-smi's index, bus, UUID.
+std::string row_text(const observe::Device& device) {
+  return full_name(device) + " = " + device.uuid.substr(0, sizeof "GPU-01234567" - 1);
+}
+
+// Not ours to change, but a mask that ends early is worth a word. `devices`: what CUDA made of it.
+void say_ended(const std::optional<std::string>& mask, const std::vector<observe::Device>& devices,
+               const Rules& to, const observe::Call& call) {
+  if (to.view || !mask || to.host_gpus.empty()) return;
+  const policies::MaskReading reading = policies::read_mask(*mask, to.host_gpus);
+  if (!reading.ended_by) return;
+  std::string left = devices.empty() ? "no GPU is" : devices.size() == 1 ? "one GPU is" : "these GPUs are";
+  left += " visible";
+  for (std::size_t i = 0; i < devices.size(); ++i) left += (i > 0 ? ", " : ": ") + row_text(devices[i]);
+  say_of({.code = "GF103",
+          .message = std::string(kMask) + "=" + *mask + ": its entry " +
+                     policies::describe(*reading.ended_by, to.host_gpus.size()) + ": the list ends there, " +
+                     left},
+         call);
+}
+
 // A mask of plain numbers that CUDA reads in another order than nvidia-smi shows: the classic wrong card.
-void compare_orders(const Visible& seen, const std::string& mask, const Rules& to) {
+void compare_orders(const Visible& seen, const std::string& mask, const Rules& to,
+                    const observe::Call& call) {
   if (to.host_gpus.empty() || !policies::names_numbers(mask)) return;
   const policies::MaskReading meant = policies::read_mask(mask, to.host_gpus);
   std::string table;
+  journal::Gpu first, first_meant;
   for (std::size_t i = 0; i < meant.gpus.size() && i < seen.devices.size(); ++i) {
     if (seen.devices[i].host_index == static_cast<int>(meant.gpus[i])) continue;
-    table += (table.empty() ? "" : ", ") + full_name(seen.devices[i]) + " where nvidia-smi's number is " +
+    if (table.empty()) {
+      first = record_of(seen, static_cast<int>(i));
+      first_meant = record_of(to, to.host_gpus[meant.gpus[i]]);
+    }
+    table += (table.empty() ? "" : ", ") + row_text(seen.devices[i]) + " where nvidia-smi's number is " +
              std::to_string(meant.gpus[i]);
   }
   if (table.empty()) return;
-  say("GF104", journal::Severity::warning, [&] {
-    return std::string(kMask) + "=" + mask + " counts in CUDA's order here, not in nvidia-smi's: " + table +
-           "; set CUDA_DEVICE_ORDER=PCI_BUS_ID, or use gpufence run -d";
-  });
+  say_of({.code = "GF104",
+          .message = std::string(kMask) + "=" + mask + " counts in CUDA's order here, not in nvidia-smi's: " +
+                     table + "; set CUDA_DEVICE_ORDER=PCI_BUS_ID, or use gpufence run -d",
+          .device = first,
+          .other_device = first_meant},
+         call);
 }
 
 std::unique_ptr<Visible> look_around(const Rules& to) {
@@ -259,7 +279,7 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
   const Started started{read_variable(kMask), read_variable(kOrder), observe::process_age_ns(),
                         observe::outside_cuda(call)};
   {
-    const MaskForCall mask(to);
+    const MaskForCall mask(to, call);
     if (mask.out_of_memory()) return CUDA_ERROR_OUT_OF_MEMORY;
     asked = mask.asked_uuids();
     result = real<&::cuInit>(flags);
@@ -268,6 +288,7 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
     deny("the driver shows none of the view's GPUs (" + asked->front() + (asked->size() > 1 ? ", …" : "") +
          ")");
   }
+  if (result == CUDA_ERROR_NO_DEVICE) say_ended(started.mask, {}, to, call);
   if (result != CUDA_SUCCESS) return result;
   std::unique_ptr<Visible> seen = look_around(to);
   if (seen == nullptr) {
@@ -285,7 +306,8 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
     deny("this driver lacks cuCtxGetDevice or cuCtxGetCurrent, so that memory can't be capped");
     return CUDA_ERROR_NO_DEVICE;
   }
-  if (const auto mask = read_variable(kMask); !to.view && mask) compare_orders(*seen, *mask, to);
+  say_ended(started.mask, seen->devices, to, call);
+  if (!to.view && started.mask) compare_orders(*seen, *started.mask, to, call);
   if (asked != nullptr) {
     const std::string why = difference(*seen, *asked);
     if (!why.empty()) {

@@ -117,7 +117,7 @@ void compare_with_parent(const Visible& seen, const Rules& to) noexcept {
                           " that of the parent, \"" + *above + "\" (pid " + std::to_string(getppid()) + ")";
     if (leaves) message += ": its numbers are the machine's GPUs, not positions in the parent's list";
     message += "; here " + observe::list_text(seen.devices);
-    say("GF106", journal::Severity::warning, [&] { return message; });
+    say_of({.code = "GF106", .message = message}, seen.started.call);
   } catch (...) {
   }
 }

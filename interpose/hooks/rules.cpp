@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "observe/process.h"
 #include "policies/gpu.h"
 
 namespace gpufence::hooks {
@@ -75,6 +76,7 @@ void note_chosen(int ordinal, const observe::Call& call) noexcept {
   if (chosen.api.load(std::memory_order_relaxed) == nullptr &&
       chosen.api.compare_exchange_strong(none, call.api)) {
     chosen.caller.store(call.caller, std::memory_order_release);
+    chosen.thread.store(observe::thread_id(), std::memory_order_release);
     rules().journal->chosen_by(static_cast<std::size_t>(ordinal), [&] { return observe::text(call); });
   }
 }
@@ -85,26 +87,6 @@ void deny(std::string why) noexcept {
   const std::string* none = nullptr;
   static const std::string no_memory = "out of host memory";
   if (!rules().deny.compare_exchange_strong(none, kept != nullptr ? kept : &no_memory)) delete kept;
-}
-
-void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept {
-  const Visible* seen = visible();
-  if (seen == nullptr) return;
-  say(
-      "GF101", journal::Severity::warning,
-      [&] {
-        std::string message =
-            "ordinal " + std::to_string(ordinal) + " asked for, " + observe::list_text(seen->devices);
-        for (const observe::Device& device : seen->devices) {
-          // A program that was written for the whole machine means the host's GPU of that number.
-          if (ordinal >= 0 && device.host_index == ordinal) {
-            message += "; host GPU " + std::to_string(ordinal) + " is ordinal " +
-                       std::to_string(device.ordinal) + " here";
-          }
-        }
-        return message + "; " + observe::text(call);
-      },
-      std::to_string(ordinal) + observe::site_text(call.caller));
 }
 
 }  // namespace gpufence::hooks

@@ -68,6 +68,7 @@ struct Visible {
   struct Chosen {
     std::atomic<const char*> api{nullptr};
     std::atomic<const void*> caller{nullptr};
+    std::atomic<int> thread{0};
   };
   std::unique_ptr<Chosen[]> chosen;  // by ordinal: the first call that chose it
 
@@ -112,8 +113,5 @@ void note_chosen(int ordinal, const observe::Call& call) noexcept;
 
 // cuInit has found out that this process must not go on with CUDA.
 void deny(std::string why) noexcept;
-
-// GF101: an ordinal that does not exist here.
-void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept;
 
 }  // namespace gpufence::hooks

@@ -42,9 +42,14 @@ std::string text_of(const json& record, const char* key) {
 
 std::string key_of(const std::string& code, const json& site, const json& device, const json& other,
                    const std::string& otherwise) {
-  if (!site.is_object()) return code + ' ' + otherwise;
+  // Masks and ordinals that are wrong in different ways are asked for at one place.
+  const bool by_words = !code.starts_with("GF102") && code.starts_with("GF10");
+  if (!site.is_object() || by_words) return code + ' ' + otherwise;
   std::string key = code + ' ' + text_of(site, "object") + '+' + site.value("offset", json(0)).dump();
-  for (const json* one : {&device, &other}) key += ' ' + (one->is_object() ? text_of(*one, "uuid") : "");
+  // An extra context is the same fault wherever each process of a job works.
+  const bool by_one = code.starts_with("GF202");
+  for (const json* one : {&device, &other})
+    key += ' ' + (one->is_object() && (one == &device || !by_one) ? text_of(*one, "uuid") : "");
   return key;
 }
 
@@ -112,6 +117,8 @@ std::vector<Record> read_records(std::string_view text) {
       record.pid = pid->get<int>();
     if (const auto count = read.find("count"); count != read.end() && count->is_number_unsigned())
       record.count = count->get<std::uint64_t>();
+    if (const auto bytes = read.find("bytes"); bytes != read.end() && bytes->is_number_unsigned())
+      record.bytes = bytes->get<std::uint64_t>();
     const auto part = [&](const char* key) {
       const auto found = read.find(key);
       return found == read.end() ? json() : *found;

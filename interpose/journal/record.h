@@ -33,6 +33,7 @@ struct Record {
   std::string run_id, time, code, severity, message;
   int pid = 0;
   std::uint64_t count = 0;
+  std::optional<std::uint64_t> bytes{};
   std::string key;   // equal in records of the same finding, also of several processes
   std::string line;  // as it was read, without the newline
 };

@@ -107,12 +107,26 @@ std::string age_text(std::uint64_t ns) {
   return text;
 }
 
+namespace {
+
+std::string as_quoted(std::string name) {
+  name = journal::on_one_line(std::move(name));
+  std::replace(name.begin(), name.end(), '"', '?');
+  return name;
+}
+
+}  // namespace
+
 std::string thread_name() {
   char name[17] = "";
   prctl(PR_GET_NAME, name);
-  std::string text = journal::on_one_line(name);
-  std::replace(text.begin(), text.end(), '"', '?');  // it is quoted
-  return text;
+  return as_quoted(name);
+}
+
+std::string thread_name(int id) {
+  std::string name = read_file(("/proc/self/task/" + std::to_string(id) + "/comm").c_str());
+  if (name.ends_with('\n')) name.pop_back();
+  return as_quoted(name);
 }
 
 int thread_id() {

@@ -40,5 +40,7 @@ class InitialEnvironment {
 // The calling thread's name as the kernel knows it ("worker-2"), and its id.
 [[nodiscard]] std::string thread_name();
 [[nodiscard]] int thread_id();
+// Another thread of this process; empty if it has ended.
+[[nodiscard]] std::string thread_name(int id);
 
 }  // namespace gpufence::observe

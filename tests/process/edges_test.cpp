@@ -69,7 +69,7 @@ TEST(AMaskOfNumbers, ThatCudaReadsInAnotherOrderThanNvidiaSmiIsExplained) {
   const Result r = m.run({probe("list_gpus")}, {.env = {{"CUDA_VISIBLE_DEVICES", "0"}}});
   EXPECT_TRUE(
       r.complains("] GF104 warning: CUDA_VISIBLE_DEVICES=0 counts in CUDA's order here, not in nvidia-smi's: "
-                  "CUDA 0 = host GPU 3 (Delta, 0000:c1:00.0) where nvidia-smi's number is 0"))
+                  "CUDA 0 = host GPU 3 (Delta, 0000:c1:00.0) = GPU-3d3d3d3d where nvidia-smi's number is 0"))
       << r.err;
   EXPECT_EQ(m.run({probe("list_gpus")},
                   {.env = {{"CUDA_VISIBLE_DEVICES", "0"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}})

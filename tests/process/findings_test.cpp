@@ -3,89 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <regex>
-#include <sstream>
-
-#include <nlohmann/json.hpp>
-
-#include "machines.h"
+#include "said.h"
 
 namespace gpufence::harness {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* kZero = "CUDA 0 = host GPU 2 (Gamma, 0000:81:00.0)";
-constexpr const char* kOne = "CUDA 1 = host GPU 0 (Alpha, 0000:01:00.0)";
-
-struct Said {
-  Result result;
-  std::vector<std::string> lines;               // of stderr, without the report
-  std::map<std::string, std::uint64_t> counts;  // by code
-  bool one_worked = false;                      // GF208, which stands in the report alone
-  nlohmann::json gpus;
-  std::vector<std::string> notes;
-};
-
-// Runs a probe as CUDA 0 and 1 = host GPUs 2 and 0, or on what `with` says.
-Said run(Machine& m, const std::vector<std::string>& program, With with = {.devices = "2,0"}) {
-  const fs::path report = m.directory() / "report.json";
-  fs::remove(report);
-  with.options.insert(with.options.end(), {"--report-file", report.string()});
-  Said said;
-  said.result = m.run(program, with);
-  std::string line;
-  for (const char c : said.result.err) {
-    if (c != '\n') {
-      line += c;
-      continue;
-    }
-    said.lines.push_back(std::exchange(line, {}));
-  }
-  if (!line.empty()) said.lines.push_back(line);
-  if (!fs::exists(report)) return said;
-  // A line a process; a program ends after its children.
-  std::istringstream records(read_file(report));
-  while (std::getline(records, line)) {
-    const auto told = nlohmann::json::parse(line);
-    for (const auto& [code, count] : told.at("findings").items())
-      said.counts[code] += count.get<std::uint64_t>();
-    said.one_worked = said.counts.erase("GF208") == 1;
-    said.gpus = told.at("gpus");
-    said.notes = told.at("notes").get<std::vector<std::string>>();
-  }
-  return said;
-}
-
-using Counts = std::map<std::string, std::uint64_t>;
-
-// One line, which is the pattern: in it "@" stands for a place in the program, "%s" for what `parts` say.
-testing::AssertionResult is_line(const Said& said, std::string pattern) {
-  std::string escaped;
-  for (const char c : "gpufence[@pid] " + pattern) {
-    if (std::strchr("[](){}.*+?^$|\\", c) != nullptr) escaped += '\\';
-    escaped += c;
-  }
-  for (const auto& [mark, meant] : {std::pair{"@pid", "[0-9]+"}, std::pair{"@", "[^ ]+\\+0x[0-9a-f]+"}}) {
-    for (std::size_t at; (at = escaped.find(mark)) != std::string::npos;)
-      escaped.replace(at, std::strlen(mark), meant);
-  }
-  if (said.lines.size() == 1 && std::regex_match(said.lines[0], std::regex(escaped)))
-    return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "stdout \"" << said.result.out << "\", stderr \"" << said.result.err
-                                     << "\", wanted \"" << pattern << "\"";
-}
-
-std::string zero_and_one(const std::string& text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text.compare(i, 2, "#0") == 0 || text.compare(i, 2, "#1") == 0)
-      out += text[++i] == '0' ? kZero : kOne;
-    else
-      out += text[i];
-  }
-  return out;
-}
 
 // ---- GF203, GF204
 
@@ -272,6 +193,54 @@ TEST(MaskOfAChild, ThatLeavesOrReordersItsParentsIsNamed) {
   EXPECT_EQ(child_of("0,1,2,3", "1,3").err, "");
 }
 
+// ---- Records of what is wrong before the first call of a kernel
+
+TEST(Records, OfMasksAndOrdinalsHaveThePlaceAndTheGpus) {
+  struct Fault {
+    const char* code;
+    std::vector<std::string> program;
+    With with;
+    const char *api, *object;
+    const char *uuid, *other;  // null: none
+  };
+  const std::string masks = probe("masks_shared"), list = probe("list_gpus"), set = probe("set_device");
+  const With bus{.env = {{"CUDA_VISIBLE_DEVICES", "1"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}};
+  for (const Fault& fault :
+       {Fault{"GF101", {set, "1"}, bus, "cudaSetDevice", "set_device", kUuid1, nullptr},
+        Fault{"GF101", {set, "7"}, bus, "cudaSetDevice", "set_device", nullptr, nullptr},
+        Fault{"GF103",
+              {list},
+              {.env = {{"CUDA_VISIBLE_DEVICES", "GPU-2c,9"}}},
+              "cuInit",
+              "list_gpus",
+              nullptr,
+              nullptr},
+        Fault{
+            "GF104", {list}, {.env = {{"CUDA_VISIBLE_DEVICES", "0"}}}, "cuInit", "list_gpus", kUuid3, kUuid0},
+        Fault{"GF105", {list, "1"}, {.devices = "2,0"}, "cuInit", "list_gpus", nullptr, kUuid1},
+        Fault{
+            "GF106", {masks, "parent", "0"}, bus, "cudaGetDeviceCount", "masks_shared", nullptr, nullptr}}) {
+    FourGpus m;
+    m.run(fault.program, fault.with);
+    const std::vector<nlohmann::json> found = records(m, fault.code);
+    ASSERT_EQ(found.size(), 1u) << fault.code;
+    const nlohmann::json& record = found[0];
+    EXPECT_EQ(record.at("api"), fault.api) << fault.code;
+    ASSERT_TRUE(record.at("site").is_object()) << fault.code;
+    EXPECT_EQ(record.at("site").at("object"), fault.object) << fault.code;
+    EXPECT_GT(record.at("site").at("offset"), 0) << fault.code;
+    EXPECT_GT(record.at("tid"), 0) << fault.code;
+    EXPECT_EQ(record.at("thread"), fault.object) << fault.code;
+    for (const auto& [key, uuid] :
+         {std::pair{"device", fault.uuid}, std::pair{"other_device", fault.other}}) {
+      if (uuid == nullptr)
+        EXPECT_EQ(record.at(key), nullptr) << fault.code << ' ' << key;
+      else
+        EXPECT_EQ(record.at(key).at("uuid"), uuid) << fault.code << ' ' << key;
+    }
+  }
+}
+
 // ---- GF301, GF302
 
 class ForkedChild : public testing::TestWithParam<const char*> {};
@@ -342,8 +311,8 @@ TEST(ThreadWithoutAChoice, OnAGpuThatTheProcessLeftIsNamed) {
   EXPECT_TRUE(is_line(
       said, zero_and_one(
                 "GF201 warning: thread \"pin_memory\" made its first CUDA call without choosing a device → "
-                "#0; the process works on #1, chosen by cudaSetDevice at @ (choose); cudaMallocHost at @ "
-                "(work), thread \"pin_memory\"")));
+                "#0; the process works on #1, chosen by cudaSetDevice at @ (choose) in thread "
+                "\"chooses_shared\"; cudaMallocHost at @ (work), thread \"pin_memory\"")));
   EXPECT_EQ(said.counts, (Counts{{"GF201", 1}}));
 }
 
@@ -353,7 +322,8 @@ TEST(ThreadWithoutAChoice, ThatLeavesAContextIsNamedWithItsPrice) {
   EXPECT_TRUE(is_line(
       said,
       zero_and_one("GF202 warning: a context of 64 MiB appeared on #0, which this thread did not choose; the "
-                   "process works on #1, chosen by cudaSetDevice at @ (choose); cudaMallocHost at @ (work), "
+                   "process works on #1, chosen by cudaSetDevice at @ (choose) in thread \"chooses_shared\"; "
+                   "cudaMallocHost at @ (work), "
                    "thread \"pin_memory\"")));
   EXPECT_EQ(said.counts, (Counts{{"GF202", 1}}));
 }
@@ -537,7 +507,7 @@ TEST(EightThreadsOnFourGpus, GiveTheFindingsThatWerePlantedAndNoOther) {
     EXPECT_EQ(wrong, 0u);
     EXPECT_GT(launches, 1000u);
     EXPECT_EQ(said.counts, (Counts{{"GF203", launches}, {"GF204", records}, {"GF206", copies}})) << level;
-#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed for a while
+#ifndef __SANITIZE_ADDRESS__          // which keeps what was freed for a while
     EXPECT_LT(grown, 4096) << level;  // KiB; a leak of 100 bytes a handle or launch would be more
 #endif
     EXPECT_EQ(said.gpus.size(), 4u);

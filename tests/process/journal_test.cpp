@@ -335,7 +335,8 @@ TEST(FailOn, EndsWithAnInterruptOfItsGroup) {
 
 TEST(FailOn, StopsAndGoesOnWithTheProgram) {
   OneGpu m;
-  // In a group of which nobody's parent is outside of it SIGTSTP does nothing, and tests may be started in one.
+  // In a group of which nobody's parent is outside of it SIGTSTP does nothing, and tests may be started in
+  // one.
   With job = with({"--fail-on", "GF203"});
   job.own_group = true;
   Process running = m.start({probe("ends"), "wait"}, job);

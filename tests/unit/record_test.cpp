@@ -65,6 +65,23 @@ TEST(Record, IsReadBack) {
   EXPECT_EQ(records[0].key, "GF203 warning app+19472 GPU-b GPU-a");
 }
 
+TEST(Record, AnExtraContextIsTheSameWhereverTheProcessWorks) {
+  Finding context = kFull, elsewhere = kFull;
+  context.code = elsewhere.code = "GF202";
+  elsewhere.other_device.uuid = "GPU-z";
+  EXPECT_EQ(key_of(context), key_of(elsewhere));
+  elsewhere.device.uuid = "GPU-z";
+  EXPECT_NE(key_of(context), key_of(elsewhere));
+}
+
+TEST(Record, OrdinalsAndMasksOfOnePlaceAreToldApart) {
+  Finding one = kFull, two = kFull;
+  one.code = two.code = "GF101";
+  one.once = "1";
+  two.once = "2";
+  EXPECT_NE(key_of(one), key_of(two));
+}
+
 TEST(Record, ATornOrForeignLineIsSkippedByReaders) {
   const std::string line = to_json_line({.code = "GF101", .message = "m"}, {"r", 1, "", 0}, 1);
   for (const std::string& damaged :

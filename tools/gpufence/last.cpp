@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "journal/run_directory.h"
+#include "policies/size.h"
 #include "tools/gpufence/command.h"
 #include "tools/gpufence/options.h"
 #include "tools/gpufence/past_run.h"
@@ -39,9 +40,11 @@ std::string text_of(const PastRun& run) {
     text += "gpufence[" + std::to_string(first.pid) + "] " + first.code + ' ' + first.severity + ": " +
             escaped(first.message);
     if (finding.count > 1) text += " (×" + std::to_string(finding.count);
-    if (finding.pids.size() > 1)
+    if (finding.pids.size() > 1) {
       text += std::string(finding.count > 1 ? ", in " : " (in ") + std::to_string(finding.pids.size()) +
               " processes";
+      if (finding.bytes) text += ", " + policies::format_size(*finding.bytes) + " together";
+    }
     if (finding.count > 1 || finding.pids.size() > 1) text += ')';
     text += '\n';
   }
@@ -65,6 +68,7 @@ std::string json_text(const PastRun& run) {
     ordered_json one = ordered_json::parse(finding.first.line);
     one["count"] = finding.count;
     one["processes"] = finding.pids.size();
+    one["bytes_together"] = finding.bytes ? ordered_json(*finding.bytes) : ordered_json(nullptr);
     out["findings"].push_back(std::move(one));
   }
   for (const journal::Report& report : run.reports)

@@ -115,9 +115,10 @@ PastRun read_run(const std::string& directory, const std::string& name) {
   for (journal::Record& record : records) {
     const auto [place, is_new] = places.try_emplace(record.key, run.findings.size());
     std::uint64_t& counted = counts[{record.key, record.pid}];
-    if (is_new) run.findings.push_back({record, 0, {}});
+    if (is_new) run.findings.push_back({record, 0, {}, {}});
     FoundOnce& finding = run.findings[place->second];
-    finding.pids.insert(record.pid);
+    if (finding.pids.insert(record.pid).second && record.code == "GF202" && record.bytes)
+      finding.bytes = finding.bytes.value_or(0) + *record.bytes;
     finding.count += record.count > counted ? record.count - counted : 0;
     counted = std::max(counted, record.count);
   }

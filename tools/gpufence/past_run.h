@@ -19,6 +19,8 @@ struct FoundOnce {
   journal::Record first;
   std::uint64_t count = 0;
   std::set<int> pids;
+  // What they cost together, where each process pays by itself: GF202, the contexts of a job's ranks.
+  std::optional<std::uint64_t> bytes{};
 };
 
 struct PastRun {

@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include "access.h"
 #include "driver.h"
 #include "queue.h"
 
@@ -424,6 +425,11 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdevicept
   return initialised(__func__, [&] {
     Found found;
     if (data == nullptr || !find(pointer, found)) return CUDA_ERROR_INVALID_VALUE;
+    // "If there exists no device pointer value through which kernels running in the current CUcontext may
+    // access ptr then CUDA_ERROR_INVALID_VALUE is returned."
+    Context* current = current_context();
+    if (which == CU_POINTER_ATTRIBUTE_DEVICE_POINTER && current != nullptr && !may_touch(*current, pointer))
+      return CUDA_ERROR_INVALID_VALUE;
     return pointer_attribute(data, which, pointer, found);
   });
 }

@@ -161,8 +161,15 @@ TEST(Access, IsToPeersWhereEnabled) {
     CUdeviceptr on_b = memory_of(16);
     OK(cuCtxSetCurrent(a));
     EXPECT_EQ(reach(a, on_b), 0);
+    CUdeviceptr address = 0;
+    const auto ask = [&] {
+      return cuPointerGetAttribute(&address, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, on_b);
+    };
+    EXPECT_EQ(ask(), CUDA_ERROR_INVALID_VALUE);
     OK(cuCtxEnablePeerAccess(b, 0));
     EXPECT_EQ(reach(a, on_b), 2);
+    OK(ask());
+    EXPECT_EQ(address, on_b);
     CUdeviceptr on_a = memory_of(16);
     EXPECT_EQ(reach(b, on_a), 0);
     OK(cuCtxSetCurrent(b));
