@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "dispatch/dispatch.h"
+#include "hooks/choice.h"
 #include "hooks/mask.h"
 #include "journal/log_file.h"
 #include "journal/process_file.h"
@@ -265,6 +266,7 @@ void at_exit() noexcept {
   if (from == nullptr || reporting_pid.load() != getpid()) return;
   try {
     hooks::check_mask_at_exit();
+    hooks::say_unused_context();
     hooks::rules().journal->close();
     if (!from->reporting.to_stderr && from->reporting.file.empty()) return;
     if (first_cuda_call_ns.load() == 0) return;

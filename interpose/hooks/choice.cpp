@@ -4,8 +4,10 @@
 
 #include <dlfcn.h>
 #include <nvml.h>
+#include <unistd.h>
 #include <type_traits>
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -26,6 +28,16 @@ constinit thread_local ThisThread this_thread{};
 
 constinit std::atomic<std::uint64_t> chosen{0};         // ordinals that a thread chose
 constinit std::atomic<int> threads_at[kMostDevices]{};  // threads that work there and are no finding
+
+// The first context, where it was made before anyone chose. Leaked: exit handlers read it.
+struct Early {
+  int device;
+  observe::Call call;
+  Thread thread;
+};
+constinit std::atomic<const Early*> early{nullptr};
+constinit std::atomic<std::uint64_t> worked{0};       // other ordinals where something was done since
+constinit std::atomic<std::uint64_t> early_bytes{0};  // what this process held there then; 0: not known
 
 bool known(int device) noexcept {
   return device >= 0 && device < kMostDevices;
@@ -62,9 +74,10 @@ std::string chosen_text(const Visible& seen, int device) {
   return thread.empty() ? text : text + " in thread \"" + thread + '"';
 }
 
-// What the card holds now, of all processes, as NVML tells: there is no context yet that CUDA could be asked
-// in. Asked only where there will be something to say.
-std::optional<std::uint64_t> used_of(const Visible& seen, int device) noexcept {
+// Asks NVML of one card: ask(function, handle), where function() looks a name up. Only where there will be
+// something to say.
+template <class Ask>
+std::optional<std::uint64_t> asked_of_nvml(const Visible& seen, int device, Ask ask) noexcept {
   const gpufence_gate* gate = dispatch::gate();
   void* library = gate != nullptr ? gate->dlopen("libnvidia-ml.so.1", RTLD_NOW) : nullptr;
   if (library == nullptr) return std::nullopt;
@@ -75,20 +88,43 @@ std::optional<std::uint64_t> used_of(const Visible& seen, int device) noexcept {
   const auto init = function("nvmlInit_v2", std::type_identity<decltype(&::nvmlInit_v2)>{});
   const auto by_uuid =
       function("nvmlDeviceGetHandleByUUID", std::type_identity<decltype(&::nvmlDeviceGetHandleByUUID)>{});
-  const auto memory_of =
-      function("nvmlDeviceGetMemoryInfo", std::type_identity<decltype(&::nvmlDeviceGetMemoryInfo)>{});
   const auto shutdown = function("nvmlShutdown", std::type_identity<decltype(&::nvmlShutdown)>{});
-  if (init == nullptr || by_uuid == nullptr || memory_of == nullptr || shutdown == nullptr)
-    return std::nullopt;
+  if (init == nullptr || by_uuid == nullptr || shutdown == nullptr) return std::nullopt;
   if (init() != NVML_SUCCESS) return std::nullopt;
   nvmlDevice_t handle{};
-  nvmlMemory_t memory{};
-  const bool told =
-      by_uuid(seen.devices[static_cast<std::size_t>(device)].uuid.c_str(), &handle) == NVML_SUCCESS &&
-      memory_of(handle, &memory) == NVML_SUCCESS;
+  std::optional<std::uint64_t> told;
+  if (by_uuid(seen.devices[static_cast<std::size_t>(device)].uuid.c_str(), &handle) == NVML_SUCCESS)
+    told = ask(function, handle);
   shutdown();
-  if (!told) return std::nullopt;
-  return memory.used;
+  return told;
+}
+
+// What the card holds now, of all processes: there is no context yet that CUDA could be asked in.
+std::optional<std::uint64_t> used_of(const Visible& seen, int device) noexcept {
+  return asked_of_nvml(seen, device, [](auto function, nvmlDevice_t handle) -> std::optional<std::uint64_t> {
+    const auto memory_of =
+        function("nvmlDeviceGetMemoryInfo", std::type_identity<decltype(&::nvmlDeviceGetMemoryInfo)>{});
+    nvmlMemory_t memory{};
+    if (memory_of == nullptr || memory_of(handle, &memory) != NVML_SUCCESS) return std::nullopt;
+    return memory.used;
+  });
+}
+
+// What this process holds of the card. In a PID namespace NVML may list nobody, or others' numbers.
+std::optional<std::uint64_t> held_of(const Visible& seen, int device) noexcept {
+  return asked_of_nvml(seen, device, [](auto function, nvmlDevice_t handle) -> std::optional<std::uint64_t> {
+    const auto list = function("nvmlDeviceGetComputeRunningProcesses_v3",
+                               std::type_identity<decltype(&::nvmlDeviceGetComputeRunningProcesses_v3)>{});
+    std::array<nvmlProcessInfo_t, 256> processes{};
+    auto count = static_cast<unsigned int>(processes.size());
+    if (list == nullptr || list(handle, &count, processes.data()) != NVML_SUCCESS) return std::nullopt;
+    for (unsigned int i = 0; i < count; ++i) {
+      if (processes[i].pid == static_cast<unsigned int>(getpid()) &&
+          processes[i].usedGpuMemory != static_cast<unsigned long long>(NVML_VALUE_NOT_AVAILABLE))
+        return processes[i].usedGpuMemory;
+    }
+    return std::nullopt;
+  });
 }
 
 }  // namespace
@@ -107,10 +143,25 @@ Creation::Creation(int device, const observe::Call& call, const void* caller) no
       !by_default(caller))
     return;
   unasked_ = elsewhere(device) >= 0;
+  // Managed memory may be meant for the GPU on which it was made, whoever uses it.
+  early_ = chosen.load(std::memory_order_relaxed) == 0 && early.load(std::memory_order_relaxed) == nullptr &&
+           std::strcmp(call.api, "cudaMallocManaged") != 0;
   if (unasked_) used_before_ = used_of(*seen, device);
 }
 
 void Creation::done() noexcept {
+  if (early_) {
+    try {
+      const auto* made = new Early{device_, observe::outside_cuda(call_), this_thread_named()};
+      const Early* none = nullptr;
+      if (early.compare_exchange_strong(none, made))
+        watched.store(true);
+      else
+        delete made;
+    } catch (...) {
+      // Then it is not watched.
+    }
+  }
   if (!unasked_) return;
   this_thread.context_is_said = true;
   const Visible* seen = visible();
@@ -137,6 +188,7 @@ void arrived(CUcontext context, const char* api, const void* caller) noexcept {
   const int other = elsewhere(owner->device);
   if (other < 0) return settle_at(owner->device);
   this_thread.settled = true;
+  note_work([&] { return owner->device; });  // what follows there is this thread's fault
   if (this_thread.context_is_said) return;
   explain({.code = "GF201",
            .call = observe::current(api, caller),
@@ -148,6 +200,44 @@ void arrived(CUcontext context, const char* api, const void* caller) noexcept {
                    gpu_text(seen, owner->device) + "; the process works on " + gpu_text(seen, other) +
                    chosen_text(seen, other);
           });
+}
+
+void note_work_on(int device) noexcept {
+  const Early* made = early.load();
+  if (made == nullptr || !known(device)) return;
+  if (device == made->device) return watched.store(false);
+  const std::uint64_t bit = std::uint64_t{1} << device;
+  // Now, while the context is there: runtimes give theirs back before the last exit handler.
+  if ((worked.load(std::memory_order_relaxed) & bit) != 0 || worked.fetch_or(bit) != 0) return;
+  const Visible* seen = visible();
+  if (seen == nullptr || !seen->has(made->device)) return;
+  if (const std::optional<std::uint64_t> held = held_of(*seen, made->device)) early_bytes.store(*held);
+}
+
+void note_context_gone(int device) noexcept {
+  const Early* made = watched.load() ? early.load() : nullptr;
+  if (made != nullptr && made->device == device && !observe::exiting()) watched.store(false);
+}
+
+void say_unused_context() noexcept {
+  const Early* made = watched.load() ? early.load() : nullptr;
+  if (made == nullptr || threads_at[made->device].load() > 0) return;
+  const std::uint64_t chose = chosen.load();
+  const std::uint64_t others = worked.load() & chose;
+  if ((chose >> made->device & 1) != 0 || others == 0) return;
+  const int other = std::countr_zero(others);
+  Fault fault{.code = "GF202",
+              .call = made->call,
+              .device = made->device,
+              .other_device = other,
+              .thread = made->thread};
+  if (const std::uint64_t held = early_bytes.load(); held != 0) fault.bytes = held;
+  explain(fault, [&](const Visible& to) {
+    return "a context" + (fault.bytes ? " of " + policies::format_size(*fault.bytes) : std::string()) +
+           " appeared on " + gpu_text(to, made->device) +
+           " before any thread had chosen a GPU, and nothing used it; the process works on " +
+           gpu_text(to, other) + chosen_text(to, other);
+  });
 }
 
 }  // namespace gpufence::hooks

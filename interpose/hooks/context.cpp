@@ -50,6 +50,8 @@ CUresult peers_changed(CUresult result, CUcontext peer, bool enabled) noexcept {
   if (known == nullptr || (!enabled && result != CUDA_SUCCESS)) return result;
   const std::optional<observe::Owner> owner = known->find(observe::Kind::context, peer);
   if (owner) note_peers(current_device(), owner->device, enabled);
+  note_work(current_device);
+  note_work([&] { return owner ? owner->device : -1; });
   return result;
 }
 
@@ -77,6 +79,7 @@ CUresult primary_released(CUdevice device, Release release, Gone gone) noexcept 
   const std::uint64_t owned = known != nullptr ? known->mark() : 0;
   const CUresult result = release();
   if (seen == nullptr || result != CUDA_SUCCESS || context == nullptr || !gone()) return result;
+  note_context_gone(device);
   seen->ledger->release_context(context, mark);
   if (known != nullptr) known->forget_context(context, owned);
   return result;

@@ -3,16 +3,18 @@
 // are counted for the report by the GPU whose memory they write or read. Here too: who asks by which address
 // a kernel may use memory, and is told that there is none.
 #include "hooks/arguments.h"
+#include "hooks/choice.h"
 #include "hooks/reach.h"
 
 namespace gpufence::hooks {
 namespace {
 
 constexpr unsigned kBetween = dispatch::kFindings | dispatch::kReport;
-constexpr unsigned kCounted = dispatch::kReport | dispatch::kPointers;
+constexpr unsigned kCounted = dispatch::kFindings | dispatch::kReport | dispatch::kPointers;
 constexpr unsigned kFilled = dispatch::kFindings;
 
 void count_copy(const Visible& seen, CUdeviceptr memory) noexcept {
+  note_work([&] { return memory != 0 ? device_of(memory) : current_device(); });  // 0: an array
   if (seen.tally == nullptr) return;
   seen.tally->copy(seen.devices.size() == 1 ? 0 : device_of(memory));
 }
@@ -40,6 +42,8 @@ CUresult copied_between(CUresult result, CUdeviceptr to, CUdeviceptr from, const
   }
   int target = device_of(to);
   int source = device_of(from);
+  note_work([&] { return target; });
+  note_work([&] { return source; });
   if (seen->tally != nullptr) seen->tally->copy(target >= 0 ? target : source);
   if (target == source || target < 0 || source < 0 || (rules().needs & dispatch::kFindings) == 0)
     return result;
@@ -74,6 +78,7 @@ CUresult copied_box(CUresult result, const Copy* copy, const char* api, const vo
 
 CUresult filled(CUresult result, CUdeviceptr to, CUstream stream, const char* api,
                 const void* caller) noexcept {
+  if (result == CUDA_SUCCESS) note_work([&] { return device_of(to); });
   if (result == CUDA_SUCCESS || owners() == nullptr) return result;
   const int device = place_of_stream(stream).device;
   const int owner = device_of_now(to);

@@ -2,6 +2,7 @@
 // GPU's stream, and the time between events of two GPUs, it refuses. So only those two are looked at, once
 // they failed.
 #include "hooks/arguments.h"
+#include "hooks/choice.h"
 #include "hooks/launch.h"
 
 namespace gpufence::hooks {
@@ -45,6 +46,7 @@ CUresult timed(CUresult result, CUevent start, CUevent end, const char* api, con
 
 HOOK(cuEventCreate, kNeeds, (CUevent * phEvent, unsigned int Flags)) {
   const CUresult result = real<&::cuEventCreate>(phEvent, Flags);
+  if (result == CUDA_SUCCESS) note_work(current_device);
   if (result == CUDA_SUCCESS && phEvent != nullptr)
     remember_made(Kind::event, *phEvent, "cuEventCreate", __builtin_return_address(0));
   return result;

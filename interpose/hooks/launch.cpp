@@ -3,6 +3,7 @@
 #include "hooks/launch.h"
 
 #include "hooks/arguments.h"
+#include "hooks/choice.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -11,6 +12,7 @@ constexpr unsigned kNeeds = dispatch::kFindings | dispatch::kReport;
 
 // A library's kernel runs on its stream's GPU, and CUDA lets no other be current then.
 void count_launch(const Visible& seen) noexcept {
+  note_work(current_device);
   if (seen.tally != nullptr) seen.tally->launch(seen.devices.size() == 1 ? 0 : current_device());
 }
 
@@ -27,6 +29,11 @@ CUresult launched(CUfunction function, CUstream stream, void** params, void** ex
   explain_fault(result);
   note_use(api, caller);
   if (may_be_of_another_gpu(result)) explain_launch(function, stream, observe::current(api, caller));
+  return result;
+}
+
+CUresult launched_graph(CUresult result) noexcept {
+  if (const Visible* seen = visible(); result == CUDA_SUCCESS && seen != nullptr) count_launch(*seen);
   return result;
 }
 
@@ -106,6 +113,14 @@ HOOK(cuLaunchCooperativeKernel_ptsz, kNeeds,
         return real<&::cuLaunchCooperativeKernel_ptsz>(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
                                                        blockDimZ, sharedMemBytes, hStream, kernelParams);
       });
+}
+
+// A graph's kernels and copies count as one launch.
+HOOK(cuGraphLaunch, kNeeds, (CUgraphExec hGraphExec, CUstream hStream)) {
+  return launched_graph(real<&::cuGraphLaunch>(hGraphExec, hStream));
+}
+HOOK(cuGraphLaunch_ptsz, kNeeds, (CUgraphExec hGraphExec, CUstream hStream)) {
+  return launched_graph(real<&::cuGraphLaunch_ptsz>(hGraphExec, hStream));
 }
 
 }  // namespace gpufence::hooks

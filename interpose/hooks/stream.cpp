@@ -1,6 +1,7 @@
 // The stream chapter: whose a stream is, and where it was made. What work in it may cross GPUs is CUDA's to
 // say: copies may go into any stream, and a stream may wait for any event.
 #include "hooks/arguments.h"
+#include "hooks/choice.h"
 #include "hooks/mask.h"
 
 namespace gpufence::hooks {
@@ -12,6 +13,7 @@ using observe::Kind;
 CUresult made(CUresult result, const CUstream* stream, const char* api, const void* caller) noexcept {
   check_mask(api, caller);
   if (result == CUDA_SUCCESS && stream != nullptr) remember_made(Kind::stream, *stream, api, caller);
+  if (result == CUDA_SUCCESS) note_work(current_device);
   return result;
 }
 

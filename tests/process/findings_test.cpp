@@ -350,6 +350,56 @@ TEST(ThreadWithoutAChoice, OfAStaticRuntimeIsNotGuessedAt) {
   }
 }
 
+TEST(ContextBeforeAChoice, ThatNothingUsesIsNamedAtTheEndWithItsPrice) {
+  for (const auto& [how, call, place, price] : {std::tuple{"initialises", "cudaFree", "start", "64"},
+                                                std::tuple{"allocates", "cudaMalloc", "allocate", "64"},
+                                                std::tuple{"pins", "cudaMallocHost", "pin", "64"},
+                                                std::tuple{"asks", "cudaMemGetInfo", "ask", "64"}}) {
+    FourGpus m;
+    const Said said = run(m, {probe("early_shared"), how});
+    EXPECT_TRUE(said.result.says("done\n")) << said.result.out;
+    EXPECT_TRUE(is_line(
+        said, zero_and_one(
+                  "GF202 warning: a context of " + std::string(price) +
+                  " MiB appeared on #0 before any thread had chosen a GPU, and nothing used it; the process "
+                  "works on #1, chosen by cudaSetDevice at @ (choose) in thread \"early_shared\"; " +
+                  call + " at @ (" + place + "), thread \"early_shared\"")));
+    EXPECT_EQ(said.counts, (Counts{{"GF202", 1}})) << how;
+    const std::vector<nlohmann::json> found = records(m, "GF202");
+    ASSERT_EQ(found.size(), 1u);
+    EXPECT_EQ(found[0].at("bytes"), 67108864);
+    EXPECT_EQ(found[0].at("device").at("uuid"), kUuid2);
+    EXPECT_EQ(found[0].at("other_device").at("uuid"), kUuid0);
+    // Launches and copies are looked at for this, also where nobody asked for a report.
+    EXPECT_TRUE(m.run({probe("early_shared"), how}, {.devices = "2,0"})
+                    .complains("] GF202 warning: a context of 64 MiB"))
+        << how;
+  }
+}
+
+TEST(ContextBeforeAChoice, IsNoFaultWhereItIsUsedOrGone) {
+  FourGpus m;
+  m.set_peers("all");
+  for (const char* program : {"early_shared", "early_static"}) {
+    for (const char* how : {"launches", "copies", "fills", "streams", "receives", "peers", "returns", "stays",
+                            "resets", "idles", "managed"}) {
+      const Said said = run(m, {probe(program), how});
+      EXPECT_EQ(said.result.out, "done\n") << how;
+      EXPECT_EQ(said.result.err, "") << program << ' ' << how;
+      Counts counts = said.counts;
+      counts.erase("GF206");  // the copy is one between GPUs
+      EXPECT_EQ(counts, Counts{}) << program << ' ' << how;
+      EXPECT_EQ(m.run({probe(program), how}, {.devices = "2,0"}).err, "") << program << ' ' << how;
+    }
+  }
+}
+
+TEST(ContextBeforeAChoice, OfAStaticRuntimeIsNotGuessedAt) {
+  FourGpus m;
+  for (const char* how : {"initialises", "allocates", "pins", "asks"})
+    EXPECT_EQ(run(m, {probe("early_static"), how}).counts, Counts{}) << how;
+}
+
 // ---- GF205, GF206
 
 struct Reach {
