@@ -6,6 +6,7 @@
 #include "code.h"
 #include "driver.h"
 #include "output.h"
+#include "pool.h"
 #include "queue.h"
 #include "residency.h"
 
@@ -121,6 +122,11 @@ void deactivate(Context& context) {
   free_all(context);
   free_host_of(context);
   destroy_streams_of(context);
+  bool last = context.primary;
+  driver().contexts.each_live([&](Context* other) {
+    if (other->device == context.device && other->active) last = false;
+  });
+  if (last) empty_pools_of(*context.device);
   driver().occupancy.release(context.device->host_index, context.device->gpu->context_bytes);
 }
 
@@ -303,6 +309,7 @@ namespace {
 
 CUresult wait_for_all(Context& context) {
   synchronise(context);
+  trim_pools_after_synchronise();
   return context.fault;
 }
 

@@ -56,7 +56,8 @@ CUresult look_at(uintptr_t address, uint64_t bytes, Side side, Kind& kind) {
     return within || side != Side::device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   kind = found.managed ? Kind::managed : Kind::device;
-  return within ? refusal(*found.context) : CUDA_ERROR_INVALID_VALUE;
+  if (!within) return CUDA_ERROR_INVALID_VALUE;
+  return found.context != nullptr ? refusal(*found.context) : CUDA_SUCCESS;
 }
 
 bool in_host(Kind kind) {

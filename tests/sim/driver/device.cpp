@@ -121,9 +121,15 @@ bool attribute(const Gpu& gpu, CUdevice_attribute which, int& out) {
     case CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT: out = hopper ? 4 : 1; break;
     case CU_DEVICE_ATTRIBUTE_GPU_PCI_DEVICE_ID: out = 0x233010de; break;
     case CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID: out = 0x16c110de; break;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: out = 1; break;
+    case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED: out = 1; break;
+    case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: out = 1; break;
+    case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
+      out = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+      break;
     default:
       if (which < 1 || which >= CU_DEVICE_ATTRIBUTE_MAX) return false;
-      out = 0;  // pools, virtual memory, clusters, exports: not simulated
+      out = 0;  // virtual memory, clusters, exports: not simulated
   }
   // clang-format on
   return true;

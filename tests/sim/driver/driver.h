@@ -178,6 +178,7 @@ struct Found {
   bool host = false;
   bool registered = false;
   unsigned host_flags = 0;
+  Pool* pool = nullptr;  // of an allocation from a memory pool, which has no context
 };
 bool find(uintptr_t address, Found& found);
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);

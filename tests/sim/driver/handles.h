@@ -43,6 +43,9 @@ class Handles {
     return fresh;
   }
 
+  // True before the first take().
+  bool none() const { return used_.load(std::memory_order_acquire) == 0; }
+
   void publish(T* object) { object->live.store(1, std::memory_order_release); }
 
   // The live object of that handle, or nullptr.

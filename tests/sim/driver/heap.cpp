@@ -271,6 +271,7 @@ Block* Heap::allocate(uint64_t bytes, uint64_t room) {
   block->dirty = 0;
   block->live = true;
   block->managed = false;
+  block->pool = nullptr;
   block->id = next_id_++;
   return block;
 }

@@ -12,6 +12,7 @@
 namespace gpufence::sim {
 
 struct Context;
+struct Pool;
 
 struct Block {
   uintptr_t address = 0;
@@ -21,6 +22,7 @@ struct Block {
   bool live = false;
   bool managed = false;
   uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  Pool* pool = nullptr;        // whose segment it is, instead of a context's; set by the driver
   Context* context = nullptr;  // whose it is; set, with the links below, by the driver
   Block* context_next = nullptr;
   Block* context_prev = nullptr;

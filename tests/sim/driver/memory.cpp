@@ -9,6 +9,7 @@
 
 #include "access.h"
 #include "driver.h"
+#include "pool.h"
 #include "queue.h"
 
 namespace gpufence::sim {
@@ -71,7 +72,12 @@ Heap& heap_of(Device& device, uintptr_t address) {
 CUresult free_memory(CUdeviceptr pointer) {
   if (pointer == 0) return CUDA_SUCCESS;
   Found found;
-  if (!find(pointer, found) || found.host || found.base != pointer) return CUDA_ERROR_INVALID_VALUE;
+  if (!find(pointer, found) || (found.host && found.pool == nullptr) || found.base != pointer)
+    return CUDA_ERROR_INVALID_VALUE;
+  // "The driver assumes that all accesses to the memory are already complete" (CUDA C++ programming guide,
+  // "Stream Ordered Memory Allocator").
+  if (found.pool != nullptr)
+    return free_in(*found.pool, pointer, {}) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   // "May perform implicit synchronization" (cuMemFree): work that is under way still has the memory.
   synchronise(*found.context);
   if (const CUresult refused = refusal(*found.context); refused != CUDA_SUCCESS) return refused;
@@ -101,9 +107,13 @@ bool free_block(Device& device, uintptr_t address) {
 
 bool find(uintptr_t address, Found& found) {
   if (auto* device = static_cast<Device*>(owner_of(address))) {
-    std::lock_guard<std::mutex> held(device->lock);
+    std::unique_lock<std::mutex> held(device->lock);
     Block* block = heap_of(*device, address).containing(address);
     if (block == nullptr) return false;
+    if (Pool* pool = block->pool; pool != nullptr) {
+      held.unlock();
+      return find_in(*pool, address, found);
+    }
     found = {device,
              block->address,
              block->bytes,
@@ -115,6 +125,7 @@ bool find(uintptr_t address, Found& found) {
              0};
     return true;
   }
+  if (Pool* pool = pool_of_arena(address); pool != nullptr) return find_in(*pool, address, found);
   std::lock_guard<std::mutex> held(driver().host_lock);
   auto it = driver().host_ranges.upper_bound(address);
   if (it == driver().host_ranges.begin()) return false;
@@ -405,11 +416,12 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, uintptr_t poin
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return store(static_cast<CUdeviceptr>(found.base));
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return store(static_cast<size_t>(found.bytes));
     case CU_POINTER_ATTRIBUTE_MAPPED: return store(1u);
-    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return store(0ull);
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      return store(static_cast<unsigned long long>(found.pool != nullptr ? found.pool->props.handleTypes : 0));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return store(0u);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return store(static_cast<unsigned>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
-    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return store(CUmemoryPool{nullptr});
+    case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return store(reinterpret_cast<CUmemoryPool>(found.pool));
     case CU_POINTER_ATTRIBUTE_MAPPING_SIZE: return store(static_cast<size_t>(found.bytes));
     case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR: return store(static_cast<CUdeviceptr>(found.base));
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID: return store(static_cast<unsigned long long>(found.id));

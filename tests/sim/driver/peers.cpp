@@ -4,6 +4,7 @@
 
 #include "access.h"
 #include "driver.h"
+#include "pool.h"
 
 namespace gpufence::sim {
 namespace {
@@ -41,6 +42,7 @@ void forget_peers_of(Context& context) {
 bool may_touch(Context& context, uintptr_t address) {
   Found found;
   if (!find(address, found)) return false;
+  if (found.pool != nullptr) return may_touch(*found.pool, context);
   if (found.host || found.managed || found.context == &context) return true;
   std::lock_guard<std::mutex> held(driver().peer_lock);
   return reaches(context, found.context);
@@ -58,6 +60,7 @@ std::vector<ptx::Region> regions_of(Context& context) {
         add_blocks(*owner, true, regions);
     });
   }
+  add_pool_regions(context, regions);
   std::lock_guard<std::mutex> held(driver().host_lock);
   for (const auto& [address, range] : driver().host_ranges)
     regions.push_back({address, address + range.bytes,
@@ -70,8 +73,8 @@ AccessVersion access_version(Context& context) {
   AccessVersion version;
   std::lock_guard<std::mutex> held(driver().peer_lock);
   version.peer_changes = context.peer_changes;
-  version.memory_changes =
-      context.memory_changes.load() + driver().host_changes.load() + driver().managed_changes.load();
+  version.memory_changes = context.memory_changes.load() + driver().host_changes.load() +
+                           driver().managed_changes.load() + pool_changes();
   for (const Context* peer : context.peers) version.memory_changes += peer->memory_changes.load();
   return version;
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
 
 namespace gpufence::sim {
 
@@ -25,11 +26,12 @@ struct Item {
 struct Queue {
   std::mutex lock;
   std::condition_variable progress;
-  std::atomic<uint64_t> submitted{0};  // written under `lock`
-  std::atomic<uint64_t> completed{0};  // written under `lock`
-  std::deque<Item> items;              // those for the worker; numbers missing here are run by their callers
-  bool draining = false;               // a worker has it
-  bool closed = true;                  // takes no more work: its context is gone
+  std::atomic<uint64_t> submitted{0};       // written under `lock`
+  std::atomic<uint64_t> completed{0};       // written under `lock`
+  std::map<const Queue*, uint64_t> behind;  // what wait_for() named, under `lock`
+  std::deque<Item> items;  // those for the worker; numbers missing here are run by their callers
+  bool draining = false;   // a worker has it
+  bool closed = true;      // takes no more work: its context is gone
   Context* context = nullptr;
   std::atomic<bool> retired{false};  // its stream is gone
   bool blocking = true;              // takes part in the legacy stream's rules
@@ -267,6 +269,7 @@ void open(Stream& stream) {
     queue->blocking = (stream.flags & CU_STREAM_NON_BLOCKING) == 0;
     queue->retired = false;
     queue->closed = false;
+    queue->behind.clear();
   }
   stream.queue = queue;
   stream.context->queues.push_back(queue);
@@ -369,7 +372,18 @@ std::shared_ptr<Mark> mark(Stream& stream) {
   return made;
 }
 
+bool ordered_behind(const Stream& stream, const Ticket& ticket) {
+  std::lock_guard<std::mutex> held(stream.queue->lock);
+  const auto known = stream.queue->behind.find(ticket.queue);
+  return known != stream.queue->behind.end() && known->second >= ticket.number;
+}
+
 void wait_for(Stream& stream, const Ticket& ticket) {
+  if (ticket.queue != nullptr) {
+    std::lock_guard<std::mutex> held(stream.queue->lock);
+    uint64_t& number = stream.queue->behind[ticket.queue];
+    number = std::max(number, ticket.number);
+  }
   if (ticket.done()) return;
   Item item;
   item.after.push_back(ticket);

@@ -73,6 +73,8 @@ struct Mark {
 std::shared_ptr<Mark> mark(Stream& stream);
 // All later work of the stream waits for it.
 void wait_for(Stream& stream, const Ticket& ticket);
+// True if the stream was told to wait for that, or for later work of that queue.
+bool ordered_behind(const Stream& stream, const Ticket& ticket);
 
 // True if all work of the stream is done; of the legacy stream: of all blocking streams too, as the next
 // operation would wait for them.

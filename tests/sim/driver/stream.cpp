@@ -2,6 +2,7 @@
 // queue.cpp's affair.
 #include "driver.h"
 #include "output.h"
+#include "pool.h"
 #include "queue.h"
 
 namespace gpufence::sim {
@@ -138,6 +139,7 @@ CUresult query(const char* name, Null null, CUstream handle) {
 CUresult synchronise_call(const char* name, Null null, CUstream handle) {
   return with_stream(name, null, handle, [](Stream& stream) {
     synchronise(stream);
+    trim_pools_after_synchronise();
     return stream.context->fault.load();
   });
 }
@@ -398,6 +400,7 @@ CUresult cuEventSynchronize(CUevent event) {
   return with_event(__func__, event, [](Event& asked) {
     if (const std::shared_ptr<Mark> last = last_mark(asked)) last->ticket.wait();
     flush_output(*asked.context);
+    trim_pools_after_synchronise();
     return asked.context->fault.load();
   });
 }
