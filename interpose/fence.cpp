@@ -366,6 +366,19 @@ Configuration configure(const Environment& environment) {
     else if (*numbering != "host")
       bad("GPUFENCE_NUMBERING=" + *numbering + ": host or view is meant");
   }
+  // A remap that can't be read is no reason to deny: it is no fence, and the program's ordinals stay CUDA's.
+  if (const auto text = environment("GPUFENCE_REMAP"); text && !text->empty()) {
+    auto remap = policies::parse_remap(*text);
+    if (remap) {
+      rules.remap = *std::move(remap);
+      rules.needs |= dispatch::kRemap;
+    } else {
+      const policies::Error& error = remap.error();
+      const std::string why = "GPUFENCE_REMAP=" + *text + ": '" + error.what + "' " + error.why +
+                              "; nothing is remapped; " + error.remedy;
+      rules.journal->say({"GF502", Severity::warning, why, why});
+    }
+  }
   struct Source {
     const char* variable;
     const char* option;

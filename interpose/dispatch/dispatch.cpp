@@ -149,8 +149,9 @@ void* resolve(std::uint32_t index, void*) noexcept {
     // A runtime opens the driver at its first call, which this is; bound now, its look-ups get our answers.
     bind_driver(needs);
     for (const Record* record : records()) {
-      if (record->body != nullptr && record->node >= GPUFENCE_NODE_RUNTIME_11)
-        store_slot(to, *record, record->body);
+      if (record->body != nullptr && record->node == node)
+        store_slot(to, *record,
+                   record->plain == nullptr || wanted(*record, needs) ? record->body : record->plain);
     }
   }
   return std::atomic_ref<void*>(to.slots[index]).load(std::memory_order_acquire);

@@ -34,6 +34,7 @@ enum Need : unsigned {
   kReport = 32,    // the exit report: launches and copies are counted
   kPointers = 64,  // diagnosis of every launch's pointer arguments
   kView = 16,      // numbering view: NVML shows the view alone, and changes nothing
+  kRemap = 128,    // a remap: the runtime's calls that take or return an ordinal
 };
 
 // How a look-up through the driver names one of its exports: what cuGetProcAddress is asked for.
@@ -60,6 +61,9 @@ struct Record {
   void* body;                  // the hook; null: a call that hooks make themselves
   std::atomic<void*>* target;  // the driver's or NVML's function, filled at bind; null for runtime hooks
   Asked asked;
+  // A runtime hook that nobody wants: forwards to the caller's runtime, since a process may hold two of one
+  // version and a slot has one address. Null: the hook is bound always.
+  void* plain = nullptr;
 };
 
 // Set at bind, before any slot leads to a body. Never null from then on: where the library lacks the entry
@@ -123,6 +127,7 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
     if ((needs & kFindings) != 0) add("findings,");
     if ((needs & kPointers) != 0) add("pointers,");
     if ((needs & kView) != 0) add("view,");
+    if ((needs & kRemap) != 0) add("remap,");
     if (end > 0 && text[end - 1] == ',') text[--end] = '\0';
   }
   return text;
@@ -130,9 +135,12 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
 
 }  // namespace gpufence::dispatch
 
-#define GPUFENCE_RECORD(symbol, id, node, needs, body, target)                                          \
-  static ::gpufence::dispatch::Record gpufence_record_##id{                                             \
-      symbol, node, needs, body, target, ::gpufence::dispatch::asked_for(symbol)};                      \
+// `target`, and for a runtime hook its `plain` way.
+#define GPUFENCE_RECORD(symbol, id, node, needs, body, target, ...)                                     \
+  static ::gpufence::dispatch::Record                                                                   \
+      gpufence_record_##id{symbol, node,                                                                \
+                           needs,  body,                                                                \
+                           target, ::gpufence::dispatch::asked_for(symbol) __VA_OPT__(, ) __VA_ARGS__}; \
   [[gnu::used, gnu::retain,                                                                             \
     gnu::section("gpufence_hooks")]] static ::gpufence::dispatch::Record* const gpufence_pointer_##id = \
       &gpufence_record_##id
@@ -169,23 +177,19 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
 
 // A runtime call: one record, slot and thunk for each major version of the runtime. The body gets `call`
 // besides the parameters. `type` is the function's pointer type.
-#define RUNTIME_HOOK(function, type, parameters, arguments)         \
-  RUNTIME_HOOK_BODY(function, type, parameters);                    \
-  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 11) \
-  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 12) \
-  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 13) \
-  RUNTIME_HOOK_BODY(function, type, parameters)
+#define RUNTIME_HOOK(function, type, parameters, arguments) \
+  GPUFENCE_RUNTIME_HOOK(ALWAYS, ALL, 0, function, type, parameters, arguments)
 
 // The same for a name that only the CUDA 13 runtime exports, or only the CUDA 12 one.
-#define RUNTIME_13_HOOK(function, type, parameters, arguments)      \
-  RUNTIME_HOOK_BODY(function, type, parameters);                    \
-  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 13) \
-  RUNTIME_HOOK_BODY(function, type, parameters)
+#define RUNTIME_13_HOOK(function, type, parameters, arguments) \
+  GPUFENCE_RUNTIME_HOOK(ALWAYS, ONLY_13, 0, function, type, parameters, arguments)
+#define RUNTIME_12_HOOK(function, type, parameters, arguments) \
+  GPUFENCE_RUNTIME_HOOK(ALWAYS, ONLY_12, 0, function, type, parameters, arguments)
 
-#define RUNTIME_12_HOOK(function, type, parameters, arguments)      \
-  RUNTIME_HOOK_BODY(function, type, parameters);                    \
-  GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, 12) \
-  RUNTIME_HOOK_BODY(function, type, parameters)
+// The same, bound only for `needs`. `majors` says which runtimes have the name, or have it with this
+// signature: ALL, UNTIL_12, SINCE_12, ONLY_12 or ONLY_13. One name may stand once a signature.
+#define RUNTIME_HOOK_FOR(needs, majors, function, type, parameters, arguments) \
+  GPUFENCE_RUNTIME_HOOK(WANTED, majors, needs, function, type, parameters, arguments)
 
 #define GPUFENCE_UNWRAP(...) __VA_ARGS__
 #define GPUFENCE_AND(...) __VA_OPT__(, ) __VA_ARGS__
@@ -193,16 +197,40 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
   static typename ::gpufence::dispatch::Signature<type>::Result gpufence_body_##function( \
       const ::gpufence::dispatch::RuntimeCall& call GPUFENCE_AND parameters) noexcept
 
-// Not a tail call: its own frame is what __builtin_return_address reads.
-#define GPUFENCE_RUNTIME_ENTRY(function, type, parameters, arguments, node)                       \
+#define GPUFENCE_RUNTIME_HOOK(when, majors, needs, function, type, parameters, arguments)         \
+  RUNTIME_HOOK_BODY(function, type, parameters);                                                  \
+  GPUFENCE_MAJORS_##majors(GPUFENCE_RUNTIME_##when, needs, function, type, parameters, arguments) \
+      RUNTIME_HOOK_BODY(function, type, parameters)
+#define GPUFENCE_MAJORS_ONLY_12(entry, ...) entry(12, __VA_ARGS__)
+#define GPUFENCE_MAJORS_ONLY_13(entry, ...) entry(13, __VA_ARGS__)
+#define GPUFENCE_MAJORS_UNTIL_12(entry, ...) entry(11, __VA_ARGS__) entry(12, __VA_ARGS__)
+#define GPUFENCE_MAJORS_SINCE_12(entry, ...) entry(12, __VA_ARGS__) entry(13, __VA_ARGS__)
+#define GPUFENCE_MAJORS_ALL(entry, ...) entry(11, __VA_ARGS__) entry(12, __VA_ARGS__) entry(13, __VA_ARGS__)
+
+#define GPUFENCE_RUNTIME_ALWAYS(node, needs, function, type, parameters, arguments)             \
+  GPUFENCE_RUNTIME_FRAME(node, function, type, parameters, arguments, gpufence_body_##function, \
+                         ::gpufence::dispatch::kFence, nullptr)
+#define GPUFENCE_RUNTIME_WANTED(node, needs, function, type, parameters, arguments)                    \
+  static typename ::gpufence::dispatch::Signature<type>::Result gpufence_plain_##function##_##node     \
+      parameters noexcept;                                                                             \
+  GPUFENCE_RUNTIME_FRAME(node, function, type, parameters, arguments, gpufence_body_##function, needs, \
+                         reinterpret_cast<void*>(&gpufence_plain_##function##_##node))                 \
+  GPUFENCE_RUNTIME_CALL(plain, node, function, type, parameters, arguments,                            \
+                        ::gpufence::dispatch::real_runtime<type>)
+
+#define GPUFENCE_RUNTIME_FRAME(node, function, type, parameters, arguments, body, needs, plain)   \
   static typename ::gpufence::dispatch::Signature<type>::Result gpufence_hook_##function##_##node \
       parameters noexcept;                                                                        \
-  GPUFENCE_RECORD(#function, function##_##node, node, ::gpufence::dispatch::kFence,               \
-                  reinterpret_cast<void*>(&gpufence_hook_##function##_##node), nullptr);          \
-  GPUFENCE_EXPORTED(#function, function##_##node, node, ::gpufence::dispatch::kFence);            \
-  static typename ::gpufence::dispatch::Signature<type>::Result gpufence_hook_##function##_##node \
-      parameters noexcept {                                                                       \
-    const ::gpufence::dispatch::RuntimeCall call{&gpufence_record_##function##_##node,            \
-                                                 __builtin_return_address(0)};                    \
-    return gpufence_body_##function(call GPUFENCE_AND arguments);                                 \
+  GPUFENCE_RECORD(#function, function##_##node, node, needs,                                      \
+                  reinterpret_cast<void*>(&gpufence_hook_##function##_##node), nullptr, plain);   \
+  GPUFENCE_EXPORTED(#function, function##_##node, node, (needs));                                 \
+  GPUFENCE_RUNTIME_CALL(hook, node, function, type, parameters, arguments, body)
+
+// Not a tail call: its own frame is what __builtin_return_address reads.
+#define GPUFENCE_RUNTIME_CALL(name, node, function, type, parameters, arguments, to)                  \
+  static typename ::gpufence::dispatch::Signature<type>::Result gpufence_##name##_##function##_##node \
+      parameters noexcept {                                                                           \
+    const ::gpufence::dispatch::RuntimeCall call{&gpufence_record_##function##_##node,                \
+                                                 __builtin_return_address(0)};                        \
+    return to(call GPUFENCE_AND arguments);                                                           \
   }

@@ -2,6 +2,7 @@
 // this view is explained. Count, UUIDs, PCI ids and driver version are never touched (hooks/init.cpp says
 // why).
 #include "hooks/mask.h"
+#include "hooks/remap.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -25,11 +26,12 @@ HOOK(cuDeviceTotalMem_v2, dispatch::kCap | dispatch::kMemory, (size_t * bytes, C
   return told_total(real<&::cuDeviceTotalMem_v2>(bytes, dev), bytes, dev);
 }
 
-HOOK(cuDeviceGet, dispatch::kFindings, (CUdevice * device, int ordinal)) {
+HOOK(cuDeviceGet, dispatch::kFindings | dispatch::kRemap, (CUdevice * device, int ordinal)) {
   note_use("cuDeviceGet", __builtin_return_address(0));
   check_mask("cuDeviceGet", __builtin_return_address(0));
+  note_not_remapped("cuDeviceGet", __builtin_return_address(0));
   const CUresult result = real<&::cuDeviceGet>(device, ordinal);
-  if (result == CUDA_ERROR_INVALID_DEVICE)
+  if (result == CUDA_ERROR_INVALID_DEVICE && (rules().needs & dispatch::kFindings) != 0)
     say_no_such_ordinal(ordinal, observe::current("cuDeviceGet", __builtin_return_address(0)));
   return result;
 }

@@ -88,7 +88,7 @@ void say_of(journal::Finding finding, const observe::Call& call) noexcept {
   }
 }
 
-void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept {
+void say_no_such_ordinal(int ordinal, const observe::Call& call, int real) noexcept {
   const Visible* seen = visible();
   if (seen == nullptr) return;
   try {
@@ -103,8 +103,9 @@ void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept {
              .device = meant,
              .once = std::to_string(ordinal) + observe::site_text(made.caller)},
             [&](const Visible& to) {
-              std::string message =
-                  "ordinal " + std::to_string(ordinal) + " asked for, " + observe::list_text(to.devices);
+              std::string message = "ordinal " + std::to_string(ordinal) + " asked for, ";
+              if (real != ordinal) message += "which the remap makes " + std::to_string(real) + ", ";
+              message += observe::list_text(to.devices);
               if (to.started.mask) message += " (CUDA_VISIBLE_DEVICES=\"" + *to.started.mask + "\")";
               if (meant >= 0)
                 message += "; host GPU " + std::to_string(ordinal) + " is ordinal " + std::to_string(meant) +

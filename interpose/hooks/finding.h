@@ -33,8 +33,11 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
 // is found before the GPUs of this process are known.
 void say_of(journal::Finding finding, const observe::Call& call) noexcept;
 
-// GF101: an ordinal that does not exist here.
-void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept;
+// GF101: an ordinal that does not exist here. `real`: what a remap made of it.
+void say_no_such_ordinal(int ordinal, const observe::Call& call, int real) noexcept;
+inline void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept {
+  say_no_such_ordinal(ordinal, call, ordinal);
+}
 
 // A GPU of this view as records have it; an ordinal that is none gives what does not apply.
 [[nodiscard]] journal::Gpu record_of(const Visible& seen, int ordinal);

@@ -19,6 +19,7 @@
 #include "observe/owners.h"
 #include "observe/tally.h"
 #include "policies/decide.h"
+#include "policies/remap.h"
 #include "policies/size.h"
 
 namespace gpufence::hooks {
@@ -41,6 +42,7 @@ struct Rules {
   std::vector<std::string> host_gpus;            // UUIDs by host index; empty: not known here
   Numbering numbering = Numbering::host;
   std::optional<std::string> given_mask;  // CUDA_VISIBLE_DEVICES as the launcher set it
+  std::optional<policies::Remap> remap;   // of the program's ordinals
   std::vector<CapRule> caps;
   std::vector<std::string> positions;  // UUIDs that caps by position mean where there is no view
   unsigned needs = dispatch::kFence;

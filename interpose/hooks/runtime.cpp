@@ -3,29 +3,14 @@
 // runtime is shared: nvcc links it statically by default, and then these names are out of reach.
 #include <cuda_runtime_api.h>
 
+#include "hooks/annotate.h"
 #include "hooks/choice.h"
 #include "hooks/launch.h"
 #include "hooks/mask.h"
+#include "hooks/remap.h"
 
 namespace gpufence::hooks {
 namespace {
-
-template <class F, class... Arguments>
-auto annotated(const dispatch::RuntimeCall& call, Arguments... arguments) noexcept {
-  const observe::InCall in(call.record->name, call.caller);
-  note_use(call.record->name, call.caller);
-  return dispatch::real_runtime<F>(call, arguments...);
-}
-
-// An ordinal argument that the runtime refuses by itself.
-template <class F, class... Arguments>
-cudaError_t with_ordinal(const dispatch::RuntimeCall& call, int ordinal, Arguments... arguments) noexcept {
-  const auto result = annotated<F>(call, arguments...);
-  if (result == cudaErrorInvalidDevice && (rules().needs & dispatch::kFindings) != 0) {
-    say_no_such_ordinal(ordinal, {call.record->name, call.caller});
-  }
-  return result;
-}
 
 // A launch. The runtime may refuse one in a stream of another GPU without asking the driver to do it.
 template <class F, class... Arguments>
@@ -59,18 +44,24 @@ RUNTIME_HOOK(cudaSetDevice, cudaError_t (*)(int), (int device), (device)) {
   check_mask(call.record->name, call.caller);
   const observe::InCall in(call.record->name, call.caller);
   observe::outermost.chooses = true;
-  const cudaError_t result = with_ordinal<cudaError_t (*)(int)>(call, device, device);
+  const Ordinals ordinals(call);
+  const int real = ordinals.real(device);
+  const cudaError_t result = with_ordinal<cudaError_t (*)(int)>(call, device, real, real);
   if (result == cudaSuccess) {
-    note_chosen(device, {call.record->name, call.caller});
-    note_choice(device);
+    note_chosen(real, {call.record->name, call.caller});
+    note_choice(real);
+    ordinals.chose(device, {call.record->name, call.caller});
   }
   return result;
 }
 
 RUNTIME_HOOK(cudaGetDevice, cudaError_t (*)(int*), (int* device), (device)) {
-  return annotated<cudaError_t (*)(int*)>(call, device);
+  const cudaError_t result = annotated<cudaError_t (*)(int*)>(call, device);
+  if (result == cudaSuccess && device != nullptr) *device = Ordinals(call).told(*device);
+  return result;
 }
 
+// Left true, also with a remap: hooks/remap.h.
 RUNTIME_HOOK(cudaGetDeviceCount, cudaError_t (*)(int*), (int* count), (count)) {
   check_mask(call.record->name, call.caller);
   return annotated<cudaError_t (*)(int*)>(call, count);
@@ -89,11 +80,13 @@ RUNTIME_HOOK(cudaFree, cudaError_t (*)(void*), (void* pointer), (pointer)) {
 }
 
 RUNTIME_HOOK(cudaGetDeviceProperties, GetProperties, (void* prop, int device), (prop, device)) {
-  return with_ordinal<GetProperties>(call, device, prop, device);
+  const int real = Ordinals(call).real(device);
+  return with_ordinal<GetProperties>(call, device, real, prop, real);
 }
 
 RUNTIME_12_HOOK(cudaGetDeviceProperties_v2, GetProperties, (void* prop, int device), (prop, device)) {
-  return with_ordinal<GetProperties>(call, device, prop, device);
+  const int real = Ordinals(call).real(device);
+  return with_ordinal<GetProperties>(call, device, real, prop, real);
 }
 
 // Calls that only lend their name and place to what the driver hooks find below them.
@@ -138,12 +131,6 @@ ANNOTATED_TWINS(cudaMemcpy, cudaMemcpy_ptds, (void* to, const void* from, size_t
 ANNOTATED_TWINS(cudaMemcpyAsync, cudaMemcpyAsync_ptsz,
                 (void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream),
                 (to, from, size, kind, stream))
-ANNOTATED(cudaMemcpyPeer, cudaMemcpyPeer,
-          (void* to, int to_device, const void* from, int from_device, size_t size),
-          (to, to_device, from, from_device, size))
-ANNOTATED(cudaMemcpyPeerAsync, cudaMemcpyPeerAsync,
-          (void* to, int to_device, const void* from, int from_device, size_t size, cudaStream_t stream),
-          (to, to_device, from, from_device, size, stream))
 ANNOTATED_TWINS(cudaMemcpy2D, cudaMemcpy2D_ptds,
                 (void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
                  cudaMemcpyKind kind),
@@ -161,6 +148,22 @@ ANNOTATED_TWINS(cudaMemset2D, cudaMemset2D_ptds,
 ANNOTATED_TWINS(cudaMemset2DAsync, cudaMemset2DAsync_ptsz,
                 (void* to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream),
                 (to, pitch, value, width, height, stream))
+
+// Between two GPUs, each named by its ordinal.
+RUNTIME_HOOK(cudaMemcpyPeer, decltype(&::cudaMemcpyPeer),
+             (void* to, int to_device, const void* from, int from_device, size_t size),
+             (to, to_device, from, from_device, size)) {
+  const Ordinals ordinals(call);
+  return annotated<decltype(&::cudaMemcpyPeer)>(call, to, ordinals.real(to_device), from,
+                                                ordinals.real(from_device), size);
+}
+RUNTIME_HOOK(cudaMemcpyPeerAsync, decltype(&::cudaMemcpyPeerAsync),
+             (void* to, int to_device, const void* from, int from_device, size_t size, cudaStream_t stream),
+             (to, to_device, from, from_device, size, stream)) {
+  const Ordinals ordinals(call);
+  return annotated<decltype(&::cudaMemcpyPeerAsync)>(call, to, ordinals.real(to_device), from,
+                                                     ordinals.real(from_device), size, stream);
+}
 
 // Where a fault of an earlier launch comes out.
 ANNOTATED(cudaDeviceSynchronize, cudaDeviceSynchronize, (), ())

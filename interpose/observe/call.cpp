@@ -121,6 +121,10 @@ Call outside_cuda(Call call) noexcept {
   return call;
 }
 
+bool is_of_cuda(const void* address) noexcept {
+  return of_cuda(address);
+}
+
 const void* outside_libc() noexcept {
   const void* found = nullptr;
   _Unwind_Backtrace(first_above_libc, &found);

@@ -47,6 +47,9 @@ class InCall {
 // first frame above that is none. Unwinds, so only asked when there is something to say.
 [[nodiscard]] Call outside_cuda(Call call) noexcept;
 
+// Whether the address lies in a library of NVIDIA's toolkit or driver, or in ours.
+[[nodiscard]] bool is_of_cuda(const void* address) noexcept;
+
 // The same above the C library too: who called fork.
 [[nodiscard]] const void* outside_libc() noexcept;
 // Whether this call is made from exit(): by an exit handler or a destructor.

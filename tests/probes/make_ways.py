@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes, from the gate's hook list and the ABI table, what the probe of the ways needs.
 
-  make_ways.py GATE_HOOKS.txt DRIVER_EXPORTS.inc OUT_DIR
+  make_ways.py GATE_HOOKS.txt DRIVER_EXPORTS.inc RUNTIME_EXPORTS.inc OUT_DIR
 writes driver_names.txt, runtime_names.txt and nvml_names.txt ("exported node base version per-thread" a line), and
 linked_driver.c, linked_runtime.c and linked_nvml.c: programs that are linked against every name and say in which object each one was bound.
 """
@@ -31,14 +31,16 @@ int main(void) {{
 
 
 def main():
-    hooks, exports, out = map(pathlib.Path, sys.argv[1:])
+    hooks, exports, runtime_exports, out = map(pathlib.Path, sys.argv[1:])
     asked = {}
     for symbol, base, version, twin in re.findall(r"^GPUFENCE_DRIVER_EXPORT\((\w+), (\w+), (\d+), (\d)\)$",
                                                   exports.read_text(), re.M):
         asked[symbol] = (base, version, twin)
     table = [line.split() for line in hooks.read_text().splitlines()]
     driver = [(name, node, *asked[name]) for name, node in table if name in asked]
-    runtime = [(name, node, "-", "0", "0") for name, node in table if node == "libcudart.so.13"]
+    # Names of later releases are hooked as well; the runtime here has none of them.
+    known = set(re.findall(r"^GPUFENCE_RUNTIME_EXPORT\((\w+)\)$", runtime_exports.read_text(), re.M))
+    runtime = [(name, node, "-", "0", "0") for name, node in table if node == "libcudart.so.13" and name in known]
     nvml = [(name, node, "-", "0", "0") for name, node in table if name.startswith("nvml")]
     for kind, rows in (("driver", driver), ("runtime", runtime), ("nvml", nvml)):
         (out / f"{kind}_names.txt").write_text("".join(" ".join(row) + "\n" for row in rows))

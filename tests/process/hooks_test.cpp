@@ -17,7 +17,7 @@ TEST(Hooks, SayWhenAnEntryIsHookedOrWhyNot) {
   EXPECT_EQ(r.out,
             "libcuda.so.1 of CUDA 13.0: 5 hooked, 1 left alone, 1 passed through\n"
             "cuCtxSynchronize  hooked for findings at level all (context)\n"
-            "cuDeviceGet       hooked for findings (device)\n"
+            "cuDeviceGet       hooked for findings or with --remap (device)\n"
             "cuDeviceGetCount  left alone: never altered, the runtime checks it: the view is a mask\n"
             "cuInit            hooked always (init)\n"
             "cuLaunchKernel    hooked with a report or for findings (launch)\n"
@@ -34,6 +34,20 @@ TEST(Hooks, OfTheRuntimeNameTheVersionThatAloneHasThem) {
             "cudaGetDeviceProperties     hooked always (runtime)\n"
             "cudaGetDeviceProperties_v2  hooked always (runtime), of CUDA 12 alone\n"
             "cudaMallocAsync             passed through: what it asks of the driver is met there\n");
+}
+
+TEST(Hooks, OfOrdinalsAreThereWithARemap) {
+  Machine m;
+  EXPECT_EQ(
+      m.gpufence(
+           {"hooks", "cudaMemAdvise*", "cudaPointerGetAttributes", "cudaStreamGetDevice", "cudaDeviceReset"})
+          .out,
+      "libcudart.so.11.0, .12 and .13: 4 hooked, 0 left alone, 1 passed through\n"
+      "cudaDeviceReset           passed through: acts on the GPU that is current, and takes no ordinal\n"
+      "cudaMemAdvise             hooked with --remap (remap)\n"
+      "cudaMemAdvise_v2          hooked with --remap (remap), of CUDA 12 alone\n"
+      "cudaPointerGetAttributes  hooked with --remap (remap)\n"
+      "cudaStreamGetDevice       hooked with --remap (remap), of CUDA 12 and 13\n");
 }
 
 TEST(Hooks, NvmlIsHookedUnderACapAndInNumberingView) {
@@ -75,7 +89,8 @@ TEST(Hooks, AsJsonListEveryEntryPointOnceWithAReason) {
   }
   EXPECT_EQ(libraries["driver"], 637);
   EXPECT_EQ(libraries["nvml"], 398);
-  EXPECT_EQ(libraries["runtime"], 423);  // the exports of 13, and a name that only 12 has
+  // The exports of 13.0, five names that only 12 has, and ten of later releases of 13.
+  EXPECT_EQ(libraries["runtime"], 437);
   EXPECT_EQ(entries.at("driver cuMemAlloc_v2").dump(),
             R"({"chapter":"memory","library":"driver","name":"cuMemAlloc_v2","reason":null,"runtimes":[],)"
             R"("state":"hooked","when":["cap","report"]})");

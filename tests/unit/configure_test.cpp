@@ -40,6 +40,20 @@ TEST(Configure, AViewIsAListOfUuidsAndAnEmptyOneIsNoGpu) {
   EXPECT_TRUE(with({{"GPUFENCE_VIEW", ""}}).rules->view->empty());
 }
 
+TEST(Configure, ARemapBindsTheHooksOfOrdinals) {
+  const Configuration c = with({{"GPUFENCE_REMAP", "1=0"}});
+  ASSERT_TRUE(c.rules->remap);
+  EXPECT_EQ(c.rules->remap->real(1, 1), 0);
+  EXPECT_NE(c.rules->needs & dispatch::kRemap, 0u);
+  EXPECT_TRUE(with({{"GPUFENCE_REMAP", "wrap"}}).rules->remap->wrap);
+  for (const char* none : {"", "1=", "1=0,1=2", "wrap,1=0"}) {
+    const Configuration bad = with({{"GPUFENCE_REMAP", none}});
+    EXPECT_FALSE(bad.rules->remap) << none;
+    EXPECT_EQ(bad.rules->needs & dispatch::kRemap, 0u) << none;
+    EXPECT_FALSE(denied(bad)) << none;
+  }
+}
+
 TEST(Configure, ACapBindsTheMemoryHooks) {
   const Configuration c = with({{"GPUFENCE_GPU_MEM", "1GiB"}});
   ASSERT_EQ(c.rules->caps.size(), 1u);

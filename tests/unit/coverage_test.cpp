@@ -86,6 +86,104 @@ TEST(Coverage, WhatTakesOrGivesDeviceMemoryIsNeverCalledHarmless) {
   }
 }
 
+// ---- The runtime's ordinals
+
+constexpr Unhooked kUnhookedOfRuntime[] = {
+#define GPUFENCE_LEFT_ALONE(symbol, reason) {#symbol, Kind::left_alone, reason},
+#define GPUFENCE_PASSED_THROUGH(symbol, reason) {#symbol, Kind::passed_through, reason},
+#include "abi/unhooked_runtime.inc"
+};
+
+struct Ordinal {
+  const char* symbol;
+  const char* parameter;
+};
+constexpr Ordinal kOrdinals[] = {
+#define GPUFENCE_RUNTIME_ORDINAL(symbol, parameter) {#symbol, parameter},
+#include "abi/runtime_ordinals.inc"
+};
+
+std::set<std::string> hooked_of_runtime(int node) {
+  std::set<std::string> names;
+  for (const gpufence::dispatch::Record* record : gpufence::dispatch::records())
+    if (record->body != nullptr && record->node == node) names.insert(record->name);
+  return names;
+}
+
+TEST(RuntimeCoverage, WhatTakesOrReturnsAnOrdinalIsHookedOrHasAReason) {
+  const auto hooks = hooked_of_runtime(GPUFENCE_NODE_RUNTIME_13);
+  std::map<std::string, int> reasons;
+  for (const Unhooked& entry : kUnhookedOfRuntime) {
+    ++reasons[entry.symbol];
+    EXPECT_GT(std::strlen(entry.reason), 3u) << entry.symbol;
+  }
+  for (const Ordinal& ordinal : kOrdinals) {
+    const auto reason = reasons.find(ordinal.symbol);
+    const int lines = reason != reasons.end() ? reason->second : 0;
+    EXPECT_EQ(lines, hooks.contains(ordinal.symbol) ? 0 : 1)
+        << ordinal.symbol << " (" << ordinal.parameter << ") is "
+        << (hooks.contains(ordinal.symbol) ? "hooked" : "not hooked")
+        << ", and its lines in interpose/abi/unhooked_runtime.inc are " << lines;
+    // What has an ordinal in its parameters is never merely given a reason.
+    EXPECT_TRUE(hooks.contains(ordinal.symbol) || std::strcmp(ordinal.parameter, "its name") == 0)
+        << ordinal.symbol << " (" << ordinal.parameter << ")";
+    if (reason != reasons.end()) reasons.erase(reason);
+  }
+  for (const auto& [name, count] : reasons) ADD_FAILURE() << name << " may take no ordinal";
+}
+
+// What the generator reads is this release; the older ones have these besides, and what they have in common
+// with it has to be met in them too.
+TEST(RuntimeCoverage, OrdinalsOfOlderRuntimesAreMetToo) {
+  const auto hooks_11 = hooked_of_runtime(GPUFENCE_NODE_RUNTIME_11);
+  const auto hooks_12 = hooked_of_runtime(GPUFENCE_NODE_RUNTIME_12);
+  const std::set<std::string> since_12{"cudaInitDevice",
+                                       "cudaStreamGetDevice",
+                                       "cudaStreamGetDevice_ptsz",
+                                       "cudaDeviceRegisterAsyncNotification",
+                                       "cudaDeviceUnregisterAsyncNotification",
+                                       "cudaKernelSetAttributeForDevice",
+                                       "cudaGraphAddNode",
+                                       "cudaGraphNodeSetParams",
+                                       "cudaGraphExecNodeSetParams",
+                                       "cudaMemcpyBatchAsync",
+                                       "cudaMemcpyBatchAsync_ptsz",
+                                       "cudaMemcpy3DBatchAsync",
+                                       "cudaMemcpy3DBatchAsync_ptsz"};
+  const std::set<std::string> since_13{"cudaDeviceGetHostAtomicCapabilities",
+                                       "cudaDeviceGetP2PAtomicCapabilities",
+                                       "cudaMemDiscardAndPrefetchBatchAsync",
+                                       "cudaMemDiscardAndPrefetchBatchAsync_ptsz",
+                                       "cudaMemPrefetchBatchAsync",
+                                       "cudaMemPrefetchBatchAsync_ptsz",
+                                       "cudaMemGetDefaultMemPool",
+                                       "cudaMemGetMemPool",
+                                       "cudaMemSetMemPool"};
+  for (const Ordinal& ordinal : kOrdinals) {
+    if (std::strcmp(ordinal.parameter, "its name") == 0) continue;
+    const std::string name = ordinal.symbol;
+    EXPECT_EQ(hooks_12.contains(name), !since_13.contains(name)) << name;
+    EXPECT_EQ(hooks_11.contains(name), !since_13.contains(name) && !since_12.contains(name)) << name;
+  }
+  for (const char* name : {"cudaGetDeviceProperties_v2", "cudaMemAdvise_v2", "cudaMemPrefetchAsync_v2",
+                           "cudaMemPrefetchAsync_v2_ptsz", "cudaGraphAddNode_v2"})
+    EXPECT_TRUE(hooks_12.contains(name)) << name;
+}
+
+// Without a remap its own hooks are not bound: their slots forward to the caller's runtime.
+TEST(RuntimeCoverage, HooksForARemapAloneHaveAPlainWayBesides) {
+  using namespace gpufence::dispatch;
+  std::size_t remapped = 0;
+  for (const Record* record : records()) {
+    if (record->node < GPUFENCE_NODE_RUNTIME_11) continue;
+    EXPECT_TRUE(record->needs == kFence || record->needs == kRemap) << record->name;
+    EXPECT_EQ(record->plain != nullptr, record->needs == kRemap) << record->name;
+    EXPECT_NE(record->plain, record->body) << record->name;
+    remapped += record->needs == kRemap ? 1 : 0;
+  }
+  EXPECT_GT(remapped, 150u);
+}
+
 constexpr Unhooked kUnhookedOfNvml[] = {
 #define GPUFENCE_LEFT_ALONE(symbol, reason) {#symbol, Kind::left_alone, reason},
 #define GPUFENCE_PASSED_THROUGH(symbol, reason) {#symbol, Kind::passed_through, reason},

@@ -2,7 +2,8 @@
 """Writes interpose/abi/*.inc: what CUDA's libraries export, and by which name and version a program asks for it.
 
 Sources, all of the CUDA toolkit: the exports of the libcuda stub, cuda.h, cudaTypedefs.h and
-cudaProfilerTypedefs.h, the exports of libcudart, nvml.h.
+cudaProfilerTypedefs.h, the exports of libcudart, cuda_runtime_api.h and driver_types.h with the headers of
+OpenGL and VDPAU, nvml.h.
 
 cuGetProcAddress takes an un-suffixed name and a CUDA version. Which export that means is mechanical: the
 PFN_<name>_v<N> typedefs, sorted by N, pair up with the exports <name>, <name>_v2, <name>_v3 in that order,
@@ -80,6 +81,49 @@ def undeclared(rows, include):
     return [symbol for symbol, *_ in rows if symbol not in declared]
 
 
+def bare(header):
+    text = re.sub(r"/\*.*?\*/", "", header.read_text(errors="replace"), flags=re.S)
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def types_with_ordinals(header):
+    """The structs that hold a device's ordinal, themselves or in what they hold or point to."""
+    bodies = {name: body for name, body in re.findall(
+        r"\bstruct\s+(?:__device_builtin__\s+)?(\w+)\s*\{(.*?)\n\}", bare(header), re.S)}
+    # A location's id is an ordinal if its type says so; these attributes' values are ordinals too.
+    found = {"cudaMemLocation", "cudaMemRangeAttribute"}
+    found |= {name for name, body in bodies.items()
+              if re.search(r"\bint\s+(?:device|srcDevice|dstDevice|peerDevice)\s*;", body)}
+    while True:
+        more = {name for name, body in bodies.items()
+                if name not in found and any(re.search(rf"\b{one}\b", body) for one in found)}
+        if not more:
+            return found
+        found |= more
+
+
+def ordinal_rows(include, exported):
+    """The runtime's functions that may take or return an ordinal, each with what says so."""
+    structs = types_with_ordinals(include / "driver_types.h")
+    rows = {}
+    for header in ("cuda_runtime_api.h", "cuda_gl_interop.h", "cuda_vdpau_interop.h"):
+        for name, parameters in re.findall(r"\bcudaError_t\s+CUDARTAPI\s+(\w+)\s*\(([^;]*?)\)\s*;", bare(include / header)):
+            why = None
+            for parameter in parameters.split(","):
+                words = " ".join(re.sub(r"\b__dv\(.*", "", parameter).split())
+                if (re.fullmatch(r"int \*?\w*[dD]evice\w*", words)
+                        or any(re.search(rf"\b{one}\b", words) for one in structs)):
+                    why = why or words
+            if why is None and re.search(r"Device|Peer", name):
+                why = "its name"
+            if why is not None:
+                # The per-thread twins have no declaration of their own in every configuration of the header.
+                for symbol in (name, name + "_ptds", name + "_ptsz"):
+                    if symbol in exported:
+                        rows.setdefault(symbol, why)
+    return sorted(rows.items())
+
+
 def head(what, macro, source):
     return (f"// {what}\n// Made by tools/abi_gen from {source}: do not edit.\n"
             f"// Define {macro} before including; it is undefined at the end.\n")
@@ -110,6 +154,13 @@ def render(arguments):
     files["runtime_exports.inc"] = (
         head(f"The {len(names)} exports of libcudart.so.{int(release) // 1000}, under the version node of that name.", macro,
              "libcudart.so") + "".join(f"{macro}({name})\n" for name in names) + f"#undef {macro}\n")
+
+    rows = ordinal_rows(include, set(names))
+    macro = "GPUFENCE_RUNTIME_ORDINAL"
+    files["runtime_ordinals.inc"] = (
+        head(f"The {len(rows)} functions of the runtime that may take or return a device's ordinal, and the parameter that\n"
+             "// says so.", macro, "cuda_runtime_api.h, driver_types.h, cuda_gl_interop.h and cuda_vdpau_interop.h")
+        + "".join(f'{macro}({symbol}, "{why}")\n' for symbol, why in rows) + f"#undef {macro}\n")
 
     header = arguments.nvml_header.read_text()
     # DECLDIR stands between the result and the name; nvmlErrorString alone returns something else than nvmlReturn_t.

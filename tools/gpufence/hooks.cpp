@@ -120,11 +120,10 @@ tl::expected<std::vector<Entry>, Error> add_hooks(std::vector<Entry> entries, co
 
 std::string when_text(const std::string& when) {
   if (when == "always") return "always";
-  const std::map<std::string_view, const char*> words{{"cap", "under a cap"},
-                                                      {"report", "with a report"},
-                                                      {"findings", "for findings"},
-                                                      {"pointers", "for findings at level all"},
-                                                      {"view", "in numbering view"}};
+  const std::map<std::string_view, const char*> words{
+      {"cap", "under a cap"},        {"report", "with a report"},
+      {"findings", "for findings"},  {"pointers", "for findings at level all"},
+      {"view", "in numbering view"}, {"remap", "with --remap"}};
   std::string text;
   const std::vector<std::string> parts = split(when, ',');
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -161,6 +160,8 @@ std::string table_text(const std::vector<Entry>& entries) {
       if (entry.state == State::hooked) {
         lines += ' ' + when_text(entry.when) + " (" + entry.chapter + ')';
         if (entry.nodes.size() == 1) lines += ", of CUDA " + entry.nodes.front() + " alone";
+        if (entry.nodes.size() == 2)
+          lines += ", of CUDA " + entry.nodes.front() + " and " + entry.nodes.back();
       } else {
         lines += ": " + entry.reason;
       }

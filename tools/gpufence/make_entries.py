@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes the list of entry points that `gpufence hooks` shows from interpose/abi: the exports of the driver, of the
-runtime and of NVML, and why an export of the driver or of NVML is not hooked. The command includes nothing of interpose/, so it
+runtime and of NVML, and why an export is not hooked. The command includes nothing of interpose/, so it
 gets the list as data; which of them are hooked it reads from the core that it will preload.
 
   make_entries.py ABI_DIR OUT_FILE
@@ -21,7 +21,7 @@ def main():
     abi, out = map(pathlib.Path, sys.argv[1:])
     driver = names(abi / "driver_exports.inc", "GPUFENCE_DRIVER_EXPORT")
     version = re.search(r"GPUFENCE_ABI_CUDA_VERSION (\d+)", (abi / "driver_exports.inc").read_text()).group(1)
-    reasons = {name: (kind.lower(), reason) for file in ("unhooked.inc", "unhooked_nvml.inc")
+    reasons = {name: (kind.lower(), reason) for file in ("unhooked.inc", "unhooked_nvml.inc", "unhooked_runtime.inc")
                for kind, name, reason in re.findall(r'^GPUFENCE_(LEFT_ALONE|PASSED_THROUGH)\((\w+), "([^"]*)"\)$',
                                                     (abi / file).read_text(), re.M)}
     text = f"#define GPUFENCE_ENTRIES_CUDA_VERSION {version}\n"

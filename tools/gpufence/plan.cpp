@@ -162,7 +162,10 @@ class Planner {
 
   Answer<void> decide_view();
   Answer<void> decide_visible();
+  // How many GPUs CUDA will show, as far as it could be told.
+  [[nodiscard]] std::optional<std::size_t> visible_count() const;
   Answer<void> decide_cap(Cap& cap, const std::optional<std::string>& own);
+  Answer<void> decide_remap();
   Answer<Indices> outer_positions() const;
   Answer<void> check_switch(const char* name);
   Answer<void> decide_positions();
@@ -313,6 +316,15 @@ Answer<void> Planner::decide_positions() {
   return {};
 }
 
+std::optional<std::size_t> Planner::visible_count() const {
+  if (plan_.visible) return plan_.visible->size();
+  if (plan_.no_host) return std::nullopt;
+  const auto mask = environment_.get("CUDA_VISIBLE_DEVICES");
+  // How many a mask leaves is the same in every order.
+  return mask ? read_within(*mask, in_pci_order(plan_.machine), plan_.machine).gpus.size()
+              : plan_.machine.size();
+}
+
 Answer<void> Planner::decide_cap(Cap& cap, const std::optional<std::string>& own_text) {
   auto own = read_cap(own_text, cap.option);
   if (!own) return tl::unexpected(own.error());
@@ -326,14 +338,7 @@ Answer<void> Planner::decide_cap(Cap& cap, const std::optional<std::string>& own
 
   const auto check = [&](const std::optional<CapSpec>& caps, const std::string& name) -> Answer<void> {
     if (!caps || caps->by_position.empty()) return {};
-    std::optional<std::size_t> size;
-    if (plan_.visible) size = plan_.visible->size();
-    if (!size && !plan_.no_host) {
-      const auto mask = environment_.get("CUDA_VISIBLE_DEVICES");
-      // How many a mask leaves is the same in every order.
-      size = mask ? read_within(*mask, in_pci_order(plan_.machine), plan_.machine).gpus.size()
-                  : plan_.machine.size();
-    }
+    const std::optional<std::size_t> size = visible_count();
     const int position = caps->by_position.rbegin()->first;
     if (!size || static_cast<std::size_t>(position) < *size) return {};
     return tl::unexpected(
@@ -359,6 +364,37 @@ Answer<void> Planner::decide_cap(Cap& cap, const std::optional<std::string>& own
   cap.rules = policies::tighter(cap.own.value_or(CapSpec{}), cap.inherited.value_or(CapSpec{}));
   if (cap.rules.caps_anything() && plan_.needs_fence.empty())
     plan_.needs_fence = cap.own && cap.own->caps_anything() ? cap.option : cap.variable;
+  return {};
+}
+
+// What is asked for here comes in the place of an outer run's, as a whole: two maps behind each other would
+// be a third one that nobody wrote.
+Answer<void> Planner::decide_remap() {
+  std::optional<std::string> text = options_.remap;
+  plan_.remap_by = "--remap";
+  if (!text) {
+    text = environment_.get_nonempty("GPUFENCE_REMAP");
+    plan_.remap_by = "GPUFENCE_REMAP";
+  }
+  if (!text) return {};
+  auto remap = policies::parse_remap(*text);
+  if (!remap) {
+    Error error = remap.error();
+    if (text->empty()) return tl::unexpected(Error{plan_.remap_by, "is empty", error.remedy});
+    if (error.what != *text) error.why = "'" + error.what + "' " + error.why;
+    error.what = plan_.remap_by + ' ' + *text;
+    return tl::unexpected(error);
+  }
+  plan_.remap = *std::move(remap);
+  const std::optional<std::size_t> size = visible_count();
+  const int highest = plan_.remap->highest();
+  if (size && highest >= 0 && static_cast<std::size_t>(highest) >= *size)
+    return tl::unexpected(Error{
+        plan_.remap_by + ' ' + *text,
+        "ordinal " + std::to_string(highest) + " is beyond the view, which has " + std::to_string(*size) +
+            (*size == 1 ? " GPU" : " GPUs"),
+        *size == 0 ? "leave the remap out" : "ordinals to map to are 0 to " + std::to_string(*size - 1)});
+  if (plan_.needs_fence.empty()) plan_.needs_fence = plan_.remap_by;
   return {};
 }
 
@@ -423,6 +459,7 @@ Answer<void> Planner::check_switch(const char* name) {
   const char* asked = plan_.view              ? plan_.visible_by.c_str()
                       : plan_.run_cap.own     ? "--gpu-mem"
                       : plan_.process_cap.own ? "--gpu-mem-per-process"
+                      : options_.remap        ? "--remap"
                       : options_.sim          ? "--sim"
                                               : nullptr;
   if (asked == nullptr || environment_.get(name) != "off") return {};
@@ -441,12 +478,14 @@ Answer<Plan> Planner::run() {
   if (auto done = decide_cap(plan_.run_cap, options_.gpu_mem); !done) return tl::unexpected(done.error());
   if (auto done = decide_cap(plan_.process_cap, options_.gpu_mem_per_process); !done)
     return tl::unexpected(done.error());
+  if (auto done = decide_remap(); !done) return tl::unexpected(done.error());
   if (plan_.needs_fence.empty() && environment_.get("GPUFENCE_VIEW")) plan_.needs_fence = "GPUFENCE_VIEW";
 
   write_view();
   write_cap(plan_.run_cap);
   write_cap(plan_.process_cap);
   write_positions();
+  if (options_.remap) set("GPUFENCE_REMAP", policies::to_text(*plan_.remap));
   if (options_.report) set("GPUFENCE_REPORT", "stderr");
   if (options_.diagnose) set("GPUFENCE_DIAGNOSE", *options_.diagnose);
   if (options_.ignore) set("GPUFENCE_IGNORE", *options_.ignore);

@@ -15,6 +15,7 @@
 
 #include "policies/error.h"
 #include "policies/gpu.h"
+#include "policies/remap.h"
 #include "policies/selector.h"
 #include "policies/size.h"
 #include "tools/gpufence/cuda_order.h"
@@ -51,6 +52,8 @@ struct Plan {
   std::string numbering = "host";
   Cap run_cap{"--gpu-mem", "GPUFENCE_GPU_MEM", {}, {}, {}};
   Cap process_cap{"--gpu-mem-per-process", "GPUFENCE_GPU_MEM_PER_PROCESS", {}, {}, {}};
+  std::optional<policies::Remap> remap;
+  std::string remap_by;  // "--remap", "GPUFENCE_REMAP"
   // In this order; no value: the variable is removed.
   std::vector<std::pair<std::string, std::optional<std::string>>> settings;
   std::string needs_fence;  // the option or variable that can't do without; empty: nothing

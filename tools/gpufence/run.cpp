@@ -20,6 +20,7 @@
 #include "tools/gpufence/plan.h"
 #include "tools/gpufence/preload.h"
 #include "tools/gpufence/program.h"
+#include "tools/gpufence/remappable.h"
 #include "tools/gpufence/run_options.h"
 #include "tools/gpufence/simulation.h"
 #include "tools/gpufence/subcommands.h"
@@ -173,6 +174,12 @@ std::string gpus_text(const Plan& plan) {
     if (plan.process_cap.rules.caps_anything())
       text += "  a process " + policies::to_text(plan.process_cap.rules) + " (--gpu-mem-per-process)\n";
   }
+  if (plan.remap && plan.remap->wrap)
+    text += "every ordinal means itself modulo the number of GPUs (" + plan.remap_by + ")\n";
+  else if (plan.remap)
+    for (const auto& [asked, means] : plan.remap->pairs)
+      text += "ordinal " + std::to_string(asked) + " means CUDA " + std::to_string(means) + " (" +
+              plan.remap_by + ")\n";
   if (capped) text += "A cap counts per process for now: each child process gets a cap of its own.\n";
   return text;
 }
@@ -336,6 +343,11 @@ int run(std::span<const std::string> words, const Environment& caller) {
     return refuse(
         Refusal{kCannotRun,
                 {name, "can't be simulated: " + program->unsimulable->why, program->unsimulable->remedy}});
+  if (plan->remap) {
+    if (const auto why = why_not_remappable(*program, environment))
+      return refuse(Refusal{kCannotRun,
+                            {name, plan->remap_by + " can't remap its ordinals: " + why->why, why->remedy}});
+  }
   const auto gate = find_gate(own_directory());
   if (!gate) {
     if (gate.error().status == kFailed) return refuse(gate.error());

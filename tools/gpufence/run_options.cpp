@@ -21,6 +21,9 @@ constexpr std::array kOptions{
     OptionSpec{0, "numbering", "HOW", "host (default): the mask holds the host's numbers; view: 0,1,…"},
     OptionSpec{0, "order", "HOW", "keep (default) · pci · fastest"},
     OptionSpec{0, "ignore-mask", "", "let --devices leave the CUDA_VISIBLE_DEVICES that was inherited"},
+    OptionSpec{0, "remap", "A=B,…",
+               "a hard-coded cudaSetDevice(A) means ordinal B, and every other call that takes an\nordinal "
+               "likewise; wrap: every ordinal modulo the view. Shared runtime only"},
     OptionSpec{'m', "gpu-mem", "CAP",
                "cap for the whole run on each GPU: 8GiB · 50% · 0=8GiB,1=4GiB (by position\nin what CUDA "
                "shows at the start) · unlimited.\nFor now it "
@@ -104,6 +107,7 @@ tl::expected<RunOptions, Error> read_run_options(std::span<const std::string> wo
       options.order = *choice;
     }
     if (name == "ignore-mask") options.ignore_mask = true;
+    if (name == "remap") options.remap = given.value;
     if (name == "gpu-mem") options.gpu_mem = given.value;
     if (name == "gpu-mem-per-process") options.gpu_mem_per_process = given.value;
     if (name == "report") options.report = true;

@@ -17,6 +17,7 @@ struct RunOptions {
   std::optional<std::string> numbering;  // "host" or "view"
   std::string order = "keep";            // "keep", "pci" or "fastest"
   bool ignore_mask = false;
+  std::optional<std::string> remap;  // "1=0,…" or "wrap"
   std::optional<std::string> gpu_mem;
   std::optional<std::string> gpu_mem_per_process;
   bool report = false;

@@ -46,6 +46,12 @@ TEST(RunOptions, AListMayBeginWithAMinus) {
     EXPECT_EQ(read(words).devices, "-3") << words.front();
 }
 
+TEST(RunOptions, ARemapIsKeptAsItIsWritten) {
+  EXPECT_EQ(read({"--remap", "1=0,3=2", "p"}).remap, "1=0,3=2");
+  EXPECT_EQ(read({"--remap=wrap", "p"}).remap, "wrap");
+  EXPECT_EQ(error({"--remap", "--dry-run", "p"}), "--remap: needs a value; write --remap A=B,…");
+}
+
 TEST(RunOptions, AForgottenValueIsNotTheNextOption) {
   EXPECT_EQ(error({"-d", "--dry-run", "p"}), "-d: needs a value; write --devices LIST");
   EXPECT_EQ(error({"-d", "--", "p"}), "-d: needs a value; write --devices LIST");
@@ -98,10 +104,10 @@ TEST(RunOptions, TheLastOfQuietAndVerboseCounts) {
 
 TEST(RunOptions, HelpNamesEveryOption) {
   const std::string help = run_help();
-  for (const char* option :
-       {"-d, --devices LIST", "--numbering HOW", "--order HOW", "--ignore-mask", "-m, --gpu-mem CAP",
-        "--gpu-mem-per-process CAP", "--report-file FILE", "-q, --quiet", "-v, --verbose", "--dry-run",
-        "--sim SPEC", "--name LABEL", "--env K=V", "-h, --help", "--help-all", "-V, --version"})
+  for (const char* option : {"-d, --devices LIST", "--numbering HOW", "--order HOW", "--ignore-mask",
+                             "--remap A=B,…", "-m, --gpu-mem CAP", "--gpu-mem-per-process CAP",
+                             "--report-file FILE", "-q, --quiet", "-v, --verbose", "--dry-run", "--sim SPEC",
+                             "--name LABEL", "--env K=V", "-h, --help", "--help-all", "-V, --version"})
     EXPECT_NE(help.find(option), std::string::npos) << option;
 }
 

@@ -448,6 +448,47 @@ TEST(Plan, TellsWhatDecidesACap) {
   EXPECT_EQ(plan->run_cap.decided_by(1, 80 * kGiB), "--gpu-mem");
 }
 
+TEST(Plan, ARemapNeedsTheFenceAndIsWrittenInOrder) {
+  RunOptions options = devices("2,0");
+  options.remap = "3=1,1=0";
+  EXPECT_EQ(Case{}.settings(options).at("GPUFENCE_REMAP"), "1=0,3=1");
+  options.devices.reset();
+  EXPECT_EQ(Case{}.plan(options)->needs_fence, "--remap");
+  EXPECT_EQ(Case{}.settings(options).size(), 2u);  // the view and the mask stay as they are
+  options.remap = "wrap";
+  EXPECT_EQ(Case{}.settings(options).at("GPUFENCE_REMAP"), "wrap");
+}
+
+TEST(Plan, ARemapLeadsIntoTheView) {
+  RunOptions options = devices("2,0");
+  options.remap = "1=2";
+  EXPECT_EQ(Case{}.error(options),
+            "--remap 1=2: ordinal 2 is beyond the view, which has 2 GPUs; ordinals to map to are 0 to 1");
+  options.devices = "2";
+  options.remap = "3=1";
+  EXPECT_EQ(Case{}.error(options),
+            "--remap 3=1: ordinal 1 is beyond the view, which has 1 GPU; ordinals to map to are 0 to 0");
+  options.devices.reset();
+  options.remap = "9=3";
+  EXPECT_TRUE(Case{}.plan(options));
+  Case masked{.environment = {"CUDA_VISIBLE_DEVICES=1,0"}};
+  EXPECT_EQ(masked.error(options),
+            "--remap 9=3: ordinal 3 is beyond the view, which has 2 GPUs; ordinals to map to are 0 to 1");
+}
+
+TEST(Plan, AnInheritedRemapHoldsUnlessThereIsOneOfItsOwn) {
+  Case inherited{.environment = {"GPUFENCE_REMAP=1=0"}};
+  EXPECT_EQ(inherited.plan(devices("0"))->remap_by, "GPUFENCE_REMAP");
+  EXPECT_EQ(inherited.plan({})->needs_fence, "GPUFENCE_REMAP");
+  RunOptions options;
+  options.remap = "2=0";
+  EXPECT_EQ(inherited.settings(options).at("GPUFENCE_REMAP"), "2=0");
+  EXPECT_EQ(
+      (Case{.environment = {"GPUFENCE_REMAP=1="}}.error({})),
+      "GPUFENCE_REMAP 1=: has '' where an ordinal belongs; write A=B,… with ordinals, such as 1=0, or wrap");
+  EXPECT_TRUE((Case{.environment = {"GPUFENCE_REMAP="}}.plan({})));
+}
+
 TEST(Plan, AnOuterViewOfAnotherMachineIsAnError) {
   EXPECT_EQ((Case{.environment = {"GPUFENCE_VIEW=GPU-zz"}}.error(devices("0"))),
             "GPUFENCE_VIEW: 'GPU-zz', inherited from an outer run, is no GPU of this machine; start it "
