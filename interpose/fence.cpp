@@ -30,6 +30,8 @@ using journal::Severity;
 
 // The journal keeps what the ledger counts; the two know nothing of each other.
 static_assert(sizeof(journal::ProcessFile::Counters) == sizeof(ledger::Ledger::Row));
+static_assert(sizeof(journal::ProcessFile::Work) == sizeof(observe::Tally::Cell) &&
+              journal::kWorkShards == observe::Tally::kShards);
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
@@ -114,6 +116,11 @@ journal::Settings journal_settings(const Environment& environment) {
   if (!settings.state_directory.empty())
     settings.run_directory = settings.state_directory + '/' + settings.run_id;
   settings.report = [run_id = settings.run_id] { return make_report(run_id); };
+  settings.keep_work = [](void* work) {
+    const hooks::Visible* seen = hooks::have_rules() ? hooks::visible() : nullptr;
+    if (seen != nullptr && seen->tally != nullptr && seen->tally->devices() <= journal::kMostRows)
+      seen->tally->keep_in(static_cast<observe::Tally::Cell*>(work));
+  };
   settings.report_wanted =
       environment("GPUFENCE_REPORT") == "stderr" || !environment("GPUFENCE_REPORT_FILE").value_or("").empty();
   if (const auto log = environment("GPUFENCE_LOG"); log && !log->empty()) {
@@ -184,20 +191,6 @@ std::string how_text() {
                           : "driver calls and the shared runtime (" + runtimes + ")";
 }
 
-// GF208: all work on one of several GPUs. Only here, and no warning: a program may well need but one.
-void say_idle_gpus(journal::Report& report) {
-  std::string busy, idle;
-  std::size_t used = 0;
-  for (const journal::ReportRow& row : report.rows) {
-    const bool worked = row.launches.value_or(0) + row.copies.value_or(0) + row.allocations > 0;
-    used += worked ? 1 : 0;
-    (worked ? busy : idle) += ((worked ? busy : idle).empty() ? "" : ", ") + row.full_name;
-  }
-  if (used != 1 || report.rows.size() < 2) return;
-  report.findings["GF208"] = 1;
-  report.notes.push_back("GF208: all work was on " + busy + "; " + idle + " did nothing");
-}
-
 journal::Report make_report(const std::string& run_id) {
   journal::Report report;
   report.program = program_text();
@@ -224,6 +217,7 @@ journal::Report make_report(const std::string& run_id) {
       row.pci = device.pci;
       row.name = device.name;
       row.full_name = hooks::full_name(device);
+      row.counted = (to.needs & dispatch::kMemory) != 0;
       row.peak = balance.peak;
       row.peak_text = policies::format_size(balance.peak);
       row.allocations = balance.allocations;
@@ -244,7 +238,6 @@ journal::Report make_report(const std::string& run_id) {
       }
       report.rows.push_back(std::move(row));
     }
-    if (seen->tally != nullptr) say_idle_gpus(report);
     if (seen->ledger->underflows() > 0) {
       report.findings["GF503"] = seen->ledger->underflows();
     }
@@ -270,7 +263,8 @@ void at_exit() noexcept {
     hooks::rules().journal->close();
     if (!from->reporting.to_stderr && from->reporting.file.empty()) return;
     if (first_cuda_call_ns.load() == 0) return;
-    const journal::Report report = make_report(from->run_id);
+    journal::Report report = make_report(from->run_id);
+    journal::note_idle_gpus(report);
     if (from->reporting.to_stderr) journal::write_quietly(2, journal::to_text(report));
     if (from->reporting.file.empty()) return;
     // One line a process, appended: the processes of a run share the file.
@@ -302,6 +296,7 @@ void in_forked_child() noexcept {
   if (!hooks::have_rules()) return;
   if (hooks::Visible* seen = hooks::visible(); seen != nullptr) {
     seen->ledger->forget_after_fork();
+    if (seen->tally != nullptr) seen->tally->forget_after_fork();
     if (seen->owners != nullptr) seen->owners->forget_after_fork();
     hooks::in_dead_child.store((hooks::rules().needs & dispatch::kFindings) != 0);
   } else {

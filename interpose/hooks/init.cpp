@@ -250,7 +250,8 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
   }
   const std::size_t size = seen->devices.size();
   if (size > 1) seen->owners = std::make_unique<observe::Owners>();
-  if ((to.needs & dispatch::kReport) != 0) seen->tally = std::make_unique<observe::Tally>(size);
+  if ((to.needs & (dispatch::kReport | dispatch::kFindings)) != 0)
+    seen->tally = std::make_unique<observe::Tally>(size);
   seen->refusal_said = std::make_unique<std::atomic<bool>[]>(size);
   seen->chosen = std::make_unique<Visible::Chosen[]>(size);
   auto* counters = static_cast<ledger::Ledger::Row*>(to.journal->counters(size));

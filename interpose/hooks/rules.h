@@ -65,7 +65,7 @@ struct Visible {
   bool counters_kept = false;                         // its rows outlive the process
   std::unique_ptr<std::atomic<bool>[]> refusal_said;  // by ordinal
   std::unique_ptr<observe::Owners> owners;            // null where one GPU is visible
-  std::unique_ptr<observe::Tally> tally;              // null unless a report was asked for
+  std::unique_ptr<observe::Tally> tally;              // null without report and diagnosis
 
   struct Chosen {
     std::atomic<const char*> api{nullptr};

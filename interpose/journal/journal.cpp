@@ -192,7 +192,7 @@ void Journal::keep_report() noexcept {
   ProcessFile* file = ProcessFile::create(settings_.run_directory, getpid());
   if (file == nullptr) return;
   try {
-    file->describe(settings_.report(), state_->counters_kept);
+    describe(*file);
     const std::lock_guard guard(state_->lock);
     for (const auto& [code, count] : state_->counts) file->count(code, count);
     state_->kept.store(file);
@@ -219,9 +219,14 @@ void Journal::refresh(bool counters_kept) noexcept {
   ProcessFile* file = state_->kept.load();
   if (file == nullptr) return;
   try {
-    file->describe(settings_.report(), state_->counters_kept);
+    describe(*file);
   } catch (...) {
   }
+}
+
+void Journal::describe(ProcessFile& file) {
+  if (settings_.keep_work) settings_.keep_work(file.work());
+  file.describe(settings_.report(), state_->counters_kept);
 }
 
 void Journal::chosen_by(std::size_t row, const std::function<std::string()>& call) noexcept {
@@ -299,9 +304,8 @@ void Journal::close() {
   }
   for (const State::Said& said : repeated) record(*said.finding, said.count);
   if (ProcessFile* file = state_->kept.load(); file != nullptr) {
-    const Report report = settings_.report();
-    file->describe(report, state_->counters_kept);
-    file->end(report.duration_ns);
+    describe(*file);
+    file->end(settings_.report().duration_ns);
     const bool nothing = [&] {
       const std::lock_guard guard(state_->lock);
       return !state_->spoke && !settings_.report_wanted;

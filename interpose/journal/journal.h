@@ -16,6 +16,7 @@
 namespace gpufence::journal {
 
 struct Report;
+class ProcessFile;
 
 enum class Severity { info, warning, error, off };
 
@@ -73,6 +74,9 @@ struct Settings {
   // The report as it would be now, for the file that keeps it (process_file.h); none: it is not kept. Asked
   // under no lock.
   std::function<Report()> report{};
+  // Called with the file's cells for work (process_file.h), once there is one and whenever it is written: what was
+  // counted elsewhere belongs there.
+  std::function<void(void* work)> keep_work{};
   // The file is made before there is something to say, the ledger counts in it, and it stays.
   bool report_wanted = false;
 };
@@ -111,6 +115,7 @@ class Journal {
   void count_one(const char* code);
   void look_for_directory();
   void keep_report() noexcept;
+  void describe(ProcessFile& file);
 
   std::unique_ptr<State> state_;
   Settings settings_;

@@ -17,7 +17,7 @@
 namespace gpufence::journal {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'G', 'F', 'P', 'R', 'O', 'C', '1', '\0'};
+constexpr std::array<char, 8> kMagic = {'G', 'F', 'P', 'R', 'O', 'C', '2', '\0'};
 constexpr unsigned kMostImages = 100;  // programs that one pid becomes by exec, each with a file of its own
 
 template <std::size_t N>
@@ -74,6 +74,7 @@ void ProcessFile::describe(const Report& report, bool counted) noexcept {
   // Where nobody counts in here, it is told what the report knows by now.
   const bool told = !counted && !report.rows.empty() && report.rows[0].counted;
   counted_.store(counted || told ? 1 : 0);
+  worked_.store(!report.rows.empty() && report.rows[0].launches ? 1 : 0);
   put(run_id_, report.run_id);
   put(program_, report.program);
   put(how_, report.how);
@@ -139,6 +140,10 @@ ProcessFile::Counters* ProcessFile::counters() noexcept {
   return counters_.data();
 }
 
+ProcessFile::Work* ProcessFile::work() noexcept {
+  return work_.data();
+}
+
 std::optional<Report> ProcessFile::read(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;
@@ -170,7 +175,8 @@ std::optional<Report> ProcessFile::read(const std::string& path) {
   for (const Code& place : from->codes_) {
     if (place.code[0] != '\0') report.findings[text_of(place.code)] = place.count.load();
   }
-  for (std::size_t i = 0; i < std::min<std::size_t>(from->rows_count_, kMostRows); ++i) {
+  from->rows_count_ = std::min<std::uint32_t>(from->rows_count_, kMostRows);
+  for (std::size_t i = 0; i < from->rows_count_; ++i) {
     const Row& row = from->rows_[i];
     ReportRow made;
     made.ordinal = row.ordinal;
@@ -183,6 +189,18 @@ std::optional<Report> ProcessFile::read(const std::string& path) {
     made.peak = from->counters_[i].peak.load();
     made.allocations = from->counters_[i].allocations.load();
     made.refusals = from->counters_[i].refusals.load();
+    if (from->worked_.load() != 0) {
+      std::uint64_t launches = 0, copies = 0, threads = 0;
+      for (std::size_t shard = 0; shard < kWorkShards; ++shard) {
+        const Work& work = from->work_[shard * from->rows_count_ + i];
+        launches += work.launches.load();
+        copies += work.copies.load();
+        threads += work.threads.load();
+      }
+      made.launches = launches;
+      made.copies = copies;
+      made.threads = threads;
+    }
     if (row.capped != 0) made.cap = row.cap;
     made.cap_rule = text_of(row.cap_rule);
     made.chosen_by = text_of(row.chosen_by);

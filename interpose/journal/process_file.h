@@ -15,13 +15,19 @@
 
 namespace gpufence::journal {
 
-inline constexpr std::size_t kMostRows = 64;  // GPUs of a process that are kept
+inline constexpr std::size_t kMostRows = 64;    // GPUs of a process that are kept
+inline constexpr std::size_t kWorkShards = 16;  // parts in which each one's work is counted
 
 class ProcessFile {
  public:
   // Four counters of a GPU, in bytes and calls, as the ledger lays out its rows; zero at first.
   struct alignas(64) Counters {
     std::atomic<std::uint64_t> held, peak, allocations, refusals;
+  };
+
+  // A part of the work of a GPU: calls, and threads that made them; zero at first.
+  struct alignas(64) Work {
+    std::atomic<std::uint64_t> launches, copies, threads;
   };
 
   // Null where it can't be had. Never unmapped: the counters may be counted until the process is gone.
@@ -39,6 +45,8 @@ class ProcessFile {
   void remove(const std::string& state, const std::string& directory) noexcept;
 
   [[nodiscard]] Counters* counters() noexcept;  // kMostRows of them
+  // Of n GPUs those of the first shard, n cells, then those of the next; kMostRows × kWorkShards in all.
+  [[nodiscard]] Work* work() noexcept;
 
   // Out of a directory, with the file; nothing if it is none of this version's. Texts of sizes are left
   // empty.
@@ -65,7 +73,7 @@ class ProcessFile {
   std::uint32_t pid_, image_, rows_count_;
   std::uint64_t began_ns_;  // since 1970
   std::atomic<std::uint64_t> duration_ns_, fenced_after_ns_;
-  std::atomic<std::uint32_t> ended_, counted_;
+  std::atomic<std::uint32_t> ended_, counted_, worked_;
   std::array<char, 192> run_id_;
   std::array<char, 512> program_;
   std::array<char, 192> how_;
@@ -74,6 +82,7 @@ class ProcessFile {
   std::array<Code, 32> codes_;
   std::array<Row, kMostRows> rows_;
   std::array<Counters, kMostRows> counters_;
+  std::array<Work, kMostRows * kWorkShards> work_;
 };
 
 }  // namespace gpufence::journal

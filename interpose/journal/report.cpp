@@ -25,6 +25,28 @@ std::optional<double> memory_share(const Report& report, const ReportRow& row) {
   return static_cast<double>(row.peak) / all;
 }
 
+std::optional<double> work_share(const Report& report, const ReportRow& row) {
+  const auto done = [](const ReportRow& one) { return one.launches.value_or(0) + one.copies.value_or(0); };
+  std::uint64_t all = 0;
+  for (const ReportRow& one : report.rows) all += done(one);
+  if (all == 0) return std::nullopt;
+  return static_cast<double>(done(row)) / static_cast<double>(all);
+}
+
+void note_idle_gpus(Report& report) {
+  std::string busy, idle;
+  std::size_t used = 0;
+  for (const ReportRow& row : report.rows) {
+    if (!row.launches) return;  // not counted
+    const bool worked = *row.launches + row.copies.value_or(0) + (row.counted ? row.allocations : 0) > 0;
+    used += worked ? 1 : 0;
+    (worked ? busy : idle) += ((worked ? busy : idle).empty() ? "" : ", ") + row.full_name;
+  }
+  if (used != 1 || report.rows.size() < 2) return;
+  report.findings["GF208"] = 1;
+  report.notes.push_back("GF208: all work was on " + busy + "; " + idle + " did nothing");
+}
+
 std::string to_text(const Report& report) {
   const std::string lead = fmt::format("gpufence[{}] report: ", report.pid);
   std::string out = lead + report.program;
@@ -71,12 +93,15 @@ std::string to_text(const Report& report) {
     }
     out += '\n';
   }
-  std::string shares;
-  for (const ReportRow& row : report.rows) {
-    if (const auto share = memory_share(report, row))
-      shares += fmt::format("{} CUDA {} {:.0f} %", shares.empty() ? "" : ",", row.ordinal, 100 * *share);
+  for (const auto& [lead, share_of] :
+       {std::pair{"  share of memory:", &memory_share}, std::pair{"  share of work:", &work_share}}) {
+    std::string shares;
+    for (const ReportRow& row : report.rows) {
+      if (const auto share = share_of(report, row))
+        shares += fmt::format("{} CUDA {} {:.0f} %", shares.empty() ? "" : ",", row.ordinal, 100 * *share);
+    }
+    if (report.rows.size() > 1 && !shares.empty()) out += lead + shares + '\n';
   }
-  if (report.rows.size() > 1 && !shares.empty()) out += "  share of memory:" + shares + '\n';
   out += "  findings:";
   if (report.findings.empty()) out += " none";
   for (const auto& [code, count] : report.findings) out += fmt::format(" {} ×{}", code, count);
@@ -91,6 +116,7 @@ std::string to_json_line(const Report& report) {
   for (const ReportRow& row : report.rows) {
     const auto counted = [&](std::uint64_t count) { return row.counted ? json(count) : json(nullptr); };
     const auto share = memory_share(report, row);
+    const auto work = work_share(report, row);
     rows.push_back({{"ordinal", row.ordinal},
                     {"host_index", row.host_index >= 0 ? json(row.host_index) : json(nullptr)},
                     {"uuid", row.uuid},
@@ -102,6 +128,7 @@ std::string to_json_line(const Report& report) {
                     {"cap_rule", row.cap ? json(row.cap_rule) : json(nullptr)},
                     {"allocations", counted(row.allocations)},
                     {"refusals", counted(row.refusals)},
+                    {"work_share", work ? json(*work) : json(nullptr)},
                     {"launches", row.launches ? json(*row.launches) : json(nullptr)},
                     {"copies", row.copies ? json(*row.copies) : json(nullptr)},
                     {"threads", row.threads ? json(*row.threads) : json(nullptr)},

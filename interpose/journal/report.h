@@ -43,6 +43,13 @@ struct Report {
 // held.
 [[nodiscard]] std::optional<double> memory_share(const Report& report, const ReportRow& row);
 
+// The same for work: launches and copies, of all that were counted.
+[[nodiscard]] std::optional<double> work_share(const Report& report, const ReportRow& row);
+
+// GF208: all work on one of several GPUs. For a process that has ended, and in no other place: a program may well need
+// but one.
+void note_idle_gpus(Report& report);
+
 // Several lines, each ended by a newline.
 [[nodiscard]] std::string to_text(const Report& report);
 // One JSON object on one line, with every key; null where it does not apply.

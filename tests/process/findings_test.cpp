@@ -541,6 +541,56 @@ TEST(Report, SaysWhichGpusDidNothing) {
                                      ", CUDA 2 = host GPU 1 (Beta, 0000:41:00.0) did nothing"});
 }
 
+TEST(Report, HasEveryColumnAndTheSharesOfMemoryAndWork) {
+  FourGpus m;
+  const Result r =
+      m.run({probe("leaves_shared"), "exit", "healthy"}, {.devices = "2,0", .options = {"--report"}});
+  const std::string number = "[0-9]+";
+  const std::regex whole(
+      R"(gpufence\[[0-9]+\] report: [^ ]*/leaves_shared exit healthy, [0-9.]+ s, run [^ ]+\n)"
+      R"(  fenced since the first CUDA call at \+[0-9.]+ s: driver calls and the shared runtime \(libcudart.so.13\); )"
+      R"(reach: this process\n)"
+      R"(  GPU +peak held +cap +allocations +refusals +launches +copies +threads +first chosen by\n)"
+      R"(  CUDA 0 = host GPU 2 \(Gamma, 0000:81:00.0\) +12 KiB +– +3 +0 +9 +3 +2  cudaSetDevice at leaves_shared\+0x.*\n)"
+      R"(  CUDA 1 = host GPU 0 \(Alpha, 0000:01:00.0\) +4 KiB +– +1 +0 +5 +0 +1  cudaSetDevice at leaves_shared\+0x.*\n)"
+      R"(  share of memory: CUDA 0 75 %, CUDA 1 25 %\n)"
+      R"(  share of work: CUDA 0 71 %, CUDA 1 29 %\n)"
+      R"(  findings: none\n)");
+  EXPECT_TRUE(std::regex_match(r.err, whole)) << r.err;
+}
+
+// What `last` says of a program, however it ended, with a report asked for and without.
+TEST(Report, OfAProgramThatWasKilledHasTheWorkThatItDid) {
+  for (const char* program : {"leaves_shared", "leaves_static"}) {
+    for (const char* how : {"exit", "_exit", "abort", "kill", "term"}) {
+      for (const bool asked : {true, false}) {
+        FourGpus m;
+        // A static runtime keeps the fault to itself: then nothing is left behind unless it was asked for.
+        const bool silent = !asked && std::string(program) == "leaves_static";
+        With with{.devices = "2,0"};
+        if (asked) with.options = {"--report-file", (m.directory() / "report.json").string()};
+        EXPECT_TRUE(m.run({probe(program), how}, with).says("worked\n"));
+        const Result told = m.gpufence({"last", "--json"});
+        ASSERT_EQ(told.exit, silent ? 1 : 0) << program << ' ' << how;
+        if (silent) continue;
+        const nlohmann::json report = nlohmann::json::parse(told.out).at("processes").at(0);
+        EXPECT_EQ(report.at("state"), std::string(how) == "exit" ? "ended" : "cut off") << how;
+        const nlohmann::json& zero = report.at("gpus").at(0);
+        const nlohmann::json& one = report.at("gpus").at(1);
+        EXPECT_EQ(zero.at("launches"), 9) << program << ' ' << how << ' ' << asked;
+        EXPECT_EQ(one.at("launches"), 5) << how;
+        EXPECT_EQ(zero.at("copies"), 3) << how;
+        EXPECT_EQ(one.at("copies"), 0) << how;
+        EXPECT_EQ(zero.at("threads"), 2) << how;
+        EXPECT_EQ(one.at("threads"), 1) << how;
+        EXPECT_EQ(zero.at("allocations"), asked ? nlohmann::json(3) : nlohmann::json(nullptr)) << how;
+        EXPECT_EQ(zero.at("peak_bytes"), asked ? nlohmann::json(3 * 4096) : nlohmann::json(nullptr)) << how;
+        EXPECT_NEAR(zero.at("work_share").get<double>(), 12.0 / 17, 1e-9);
+      }
+    }
+  }
+}
+
 // ---- All at once
 
 TEST(EightThreadsOnFourGpus, GiveTheFindingsThatWerePlantedAndNoOther) {

@@ -67,9 +67,8 @@ class Hooks : public testing::Test {
     stand_in<&::cuMemGetInfo_v2>(
         [](size_t* free, size_t* total) { return *free = *total = 1 << 30, CUDA_SUCCESS; });
     stand_in<&::cuCtxGetDevice>([](CUdevice* device) { return *device = 0, CUDA_SUCCESS; });
-    stand_in<&::cuCtxGetCurrent>([](CUcontext* context) {
-      return *context = reinterpret_cast<CUcontext>(&fake), CUDA_SUCCESS;
-    });
+    stand_in<&::cuCtxGetCurrent>(
+        [](CUcontext* context) { return *context = reinterpret_cast<CUcontext>(&fake), CUDA_SUCCESS; });
     stand_in<&::cuMemAlloc_v2>([](CUdeviceptr* pointer, size_t) { return give(pointer); });
     stand_in<&::cuMemAllocPitch_v2>(
         [](CUdeviceptr* pointer, size_t* pitch, size_t width, size_t, unsigned int) {

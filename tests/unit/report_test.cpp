@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+using gpufence::journal::note_idle_gpus;
 using gpufence::journal::Report;
 using gpufence::journal::ReportRow;
 using gpufence::journal::to_json_line;
@@ -110,4 +111,26 @@ TEST(Report, TellsHowMemoryWasSharedOutAndHowTheProcessEnded) {
   EXPECT_EQ(read.at("duration_ns"), nullptr);
   EXPECT_EQ(read.at("gpus")[0].at("peak_bytes"), nullptr);
   EXPECT_EQ(read.at("gpus")[0].at("memory_share"), nullptr);
+}
+
+TEST(Report, SharesAndIdleGpusAreOfWhatWasCounted) {
+  Report report = sample();
+  report.rows.push_back(report.rows[0]);
+  report.rows[1].ordinal = 1;
+  report.rows[1].peak = 3ull << 30;
+  EXPECT_NE(to_text(report).find("  share of memory: CUDA 0 25 %, CUDA 1 75 %\n  findings"),
+            std::string::npos);
+  note_idle_gpus(report);
+  EXPECT_EQ(report.findings.count("GF208"), 0u);  // launches were not counted
+  report.rows[0].launches = 30;
+  report.rows[0].copies = 10;
+  report.rows[1].launches = 0;
+  report.rows[1].copies = 0;
+  report.rows[1].allocations = 1;
+  EXPECT_NE(to_text(report).find("  share of work: CUDA 0 100 %, CUDA 1 0 %\n"), std::string::npos);
+  note_idle_gpus(report);
+  EXPECT_EQ(report.findings.count("GF208"), 0u);  // memory was taken on both
+  report.rows[1].allocations = 0;
+  note_idle_gpus(report);
+  EXPECT_EQ(report.findings.at("GF208"), 1u);
 }

@@ -98,6 +98,7 @@ PastRun read_run(const std::string& directory, const std::string& name) {
       auto report = journal::ProcessFile::read(file);
       if (!report) continue;
       report->running = !report->ended && still_runs(*report);
+      if (!report->running) journal::note_idle_gpus(*report);
       for (journal::ReportRow& row : report->rows) {
         row.peak_text = policies::format_size(row.peak);
         if (row.cap) row.cap_text = policies::format_size(*row.cap);
