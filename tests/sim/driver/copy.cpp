@@ -6,6 +6,7 @@
 #include "access.h"
 #include "driver.h"
 #include "queue.h"
+#include "vmm.h"
 
 using namespace gpufence::sim;
 
@@ -49,7 +50,9 @@ CUresult look_at(uintptr_t address, uint64_t bytes, Side side, Kind& kind) {
     return side != Side::device && address != 0 && owner_of(address) == nullptr ? CUDA_SUCCESS
                                                                                 : CUDA_ERROR_INVALID_VALUE;
   }
-  const bool within = bytes <= found.bytes - (address - found.base);
+  const bool within = bytes <= found.bytes + found.beyond - (address - found.base);
+  // Mapped, but no GPU was let at it.
+  if (found.mapped && !found.host && !mapped_for(nullptr, address)) return CUDA_ERROR_INVALID_VALUE;
   if (found.host) {
     // The rest of a buffer need not be page-locked.
     kind = within ? Kind::pinned : Kind::pageable;

@@ -179,8 +179,13 @@ struct Found {
   bool registered = false;
   unsigned host_flags = 0;
   Pool* pool = nullptr;  // of an allocation from a memory pool, which has no context
+  bool mapped = false;   // by cuMemMap; has no context either
+  CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
+  uint64_t beyond = 0;  // mapped behind it without a gap, bytes
 };
 bool find(uintptr_t address, Found& found);
+// All work of all contexts, as before memory goes that is in reach of every GPU.
+void synchronise_all();
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);
 // The block that starts there, allocated by this process on that device; others are left alone.
 bool free_block(Device& device, uintptr_t address);

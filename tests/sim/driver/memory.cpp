@@ -11,6 +11,7 @@
 #include "driver.h"
 #include "pool.h"
 #include "queue.h"
+#include "vmm.h"
 
 namespace gpufence::sim {
 namespace {
@@ -72,7 +73,8 @@ Heap& heap_of(Device& device, uintptr_t address) {
 CUresult free_memory(CUdeviceptr pointer) {
   if (pointer == 0) return CUDA_SUCCESS;
   Found found;
-  if (!find(pointer, found) || (found.host && found.pool == nullptr) || found.base != pointer)
+  // Mapped memory is unmapped and released instead.
+  if (!find(pointer, found) || found.mapped || (found.host && found.pool == nullptr) || found.base != pointer)
     return CUDA_ERROR_INVALID_VALUE;
   // "The driver assumes that all accesses to the memory are already complete" (CUDA C++ programming guide,
   // "Stream Ordered Memory Allocator").
@@ -126,6 +128,7 @@ bool find(uintptr_t address, Found& found) {
     return true;
   }
   if (Pool* pool = pool_of_arena(address); pool != nullptr) return find_in(*pool, address, found);
+  if (find_mapped(address, found)) return true;
   std::lock_guard<std::mutex> held(driver().host_lock);
   auto it = driver().host_ranges.upper_bound(address);
   if (it == driver().host_ranges.begin()) return false;
@@ -204,6 +207,7 @@ template <class Size>
 CUresult memory_info(Context& context, Size* free, Size* total) {
   constexpr uint64_t kMost = static_cast<Size>(~Size{0});
   const uint64_t all = context.device->gpu->memory_bytes;
+  settle_lent_memory();
   const uint64_t used = driver().occupancy.used(context.device->host_index);
   if (free != nullptr) *free = static_cast<Size>(std::min(all - std::min(all, used), kMost));
   if (total != nullptr) *total = static_cast<Size>(std::min(all, kMost));
@@ -417,7 +421,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, uintptr_t poin
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return store(static_cast<size_t>(found.bytes));
     case CU_POINTER_ATTRIBUTE_MAPPED: return store(1u);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      return store(static_cast<unsigned long long>(found.pool != nullptr ? found.pool->props.handleTypes : 0));
+      return store(static_cast<unsigned long long>(found.handle_types));
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return store(0u);
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       return store(static_cast<unsigned>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));

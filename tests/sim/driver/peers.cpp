@@ -5,6 +5,7 @@
 #include "access.h"
 #include "driver.h"
 #include "pool.h"
+#include "vmm.h"
 
 namespace gpufence::sim {
 namespace {
@@ -42,6 +43,7 @@ void forget_peers_of(Context& context) {
 bool may_touch(Context& context, uintptr_t address) {
   Found found;
   if (!find(address, found)) return false;
+  if (found.mapped) return mapped_for(context.device, address);
   if (found.pool != nullptr) return may_touch(*found.pool, context);
   if (found.host || found.managed || found.context == &context) return true;
   std::lock_guard<std::mutex> held(driver().peer_lock);
@@ -61,6 +63,7 @@ std::vector<ptx::Region> regions_of(Context& context) {
     });
   }
   add_pool_regions(context, regions);
+  add_mapped_regions(context, regions);
   std::lock_guard<std::mutex> held(driver().host_lock);
   for (const auto& [address, range] : driver().host_ranges)
     regions.push_back({address, address + range.bytes,
@@ -74,7 +77,7 @@ AccessVersion access_version(Context& context) {
   std::lock_guard<std::mutex> held(driver().peer_lock);
   version.peer_changes = context.peer_changes;
   version.memory_changes = context.memory_changes.load() + driver().host_changes.load() +
-                           driver().managed_changes.load() + pool_changes();
+                           driver().managed_changes.load() + pool_changes() + mapping_changes();
   for (const Context* peer : context.peers) version.memory_changes += peer->memory_changes.load();
   return version;
 }

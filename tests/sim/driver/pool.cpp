@@ -589,7 +589,7 @@ CUresult free_async(const char* name, Null null, CUdeviceptr address, CUstream h
       return free_in(*found.pool, address, idle(stream) ? Ticket{} : mark(stream)->ticket)
                  ? CUDA_SUCCESS
                  : CUDA_ERROR_INVALID_VALUE;
-    if (found.host) return CUDA_ERROR_INVALID_VALUE;
+    if (found.host || found.mapped) return CUDA_ERROR_INVALID_VALUE;
     // Memory of cuMemAlloc: given back in the stream's order.
     enqueue_short(stream, [device = found.device, address] {
       free_block(*device, address);
@@ -615,6 +615,7 @@ bool find_in(Pool& pool, uintptr_t address, Found& found) {
   found.managed = pool.managed();
   found.host = pool.device == nullptr && !pool.managed();
   found.pool = &pool;
+  found.handle_types = pool.props.handleTypes;
   return true;
 }
 

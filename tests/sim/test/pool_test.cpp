@@ -3,13 +3,13 @@
 // programming guide.
 #include <cuda.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
 #include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "descriptors.h"
 #include "gate.h"
 #include "inside.h"
 #include "process.h"
@@ -617,45 +617,9 @@ TEST(Pools, RefuseWhatIsDocumentedAsWrong) {
 
 // ---- Another process ----
 
-void send_descriptor(int socket, int descriptor) {
-  char byte = 0, control[CMSG_SPACE(sizeof descriptor)] = {};
-  iovec part = {&byte, 1};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptor);
-  memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  EXPECT_EQ(sendmsg(socket, &message, 0), 1);
-}
-
-int receive_descriptor(int socket) {
-  int descriptor = -1;
-  char byte = 0, control[CMSG_SPACE(sizeof descriptor)] = {};
-  iovec part = {&byte, 1};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  if (recvmsg(socket, &message, 0) == 1 && CMSG_FIRSTHDR(&message) != nullptr)
-    memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
-  return descriptor;
-}
-
 TEST(Pools, AreSharedWithAnotherProcessByADescriptor) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  const auto say = [](int socket, char c) { EXPECT_EQ(write(socket, &c, 1), 1); };
-  const auto hear = [](int socket) {
-    char c = 0;
-    EXPECT_EQ(read(socket, &c, 1), 1);
-    return c;
-  };
   // The importer sees the GPUs in another order.
   const pid_t importer = start(
       {{"GPUFENCE_SIM", "2"}, {"CUDA_VISIBLE_DEVICES", "1,0"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}, [&] {
@@ -689,7 +653,7 @@ TEST(Pools, AreSharedWithAnotherProcessByADescriptor) {
         OK(cuMemFreeAsync(memory, nullptr));
         EXPECT_EQ(cuMemFree(memory), CUDA_ERROR_INVALID_VALUE);
         OK(cuMemPoolDestroy(pool));
-        say(ends[1], 'w');
+        tell(ends[1], 'w');
       });
   const pid_t exporter = start({{"GPUFENCE_SIM", "2"}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}, [&] {
     close(ends[1]);

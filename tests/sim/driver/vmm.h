@@ -1,0 +1,24 @@
+// Virtual memory management: addresses that are reserved, memory that is created, and which lies where. A
+// mapping is host memory mapped at the reserved address, so that one allocation may stand at several.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "driver.h"
+
+namespace gpufence::sim {
+
+namespace ptx {
+struct Region;
+}  // namespace ptx
+
+// The mapping that covers the address, as find() tells it; `beyond`: bytes mapped behind it without a gap.
+bool find_mapped(uintptr_t address, Found& found);
+// Whether that GPU's work may touch what is mapped there; nullptr: whether any GPU's may.
+bool mapped_for(const Device* device, uintptr_t address);
+void add_mapped_regions(const Context& context, std::vector<ptx::Region>& regions);
+uint64_t mapping_changes();
+// Counts memory as given back that was released here and that no other process holds any longer.
+void settle_lent_memory();
+
+}  // namespace gpufence::sim
