@@ -42,6 +42,8 @@ std::string text_of(const json& record, const char* key) {
 
 std::string key_of(const std::string& code, const json& site, const json& device, const json& other,
                    const std::string& otherwise) {
+  // A refusal is said once a run on each GPU, wherever it is asked from.
+  if (code.starts_with("GF401") && device.is_object()) return code + ' ' + text_of(device, "uuid");
   // Masks and ordinals that are wrong in different ways are asked for at one place.
   const bool by_words = !code.starts_with("GF102") && code.starts_with("GF10");
   if (!site.is_object() || by_words) return code + ' ' + otherwise;
