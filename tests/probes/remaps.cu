@@ -131,6 +131,28 @@ static void round_trip(int device, int other) {
   std::printf("%d bytes came from the peer; its parameters say %d to %d still\n", right, fourth.srcDevice,
               fourth.dstDevice);
 
+  cudaMemPool_t pool = nullptr, same = nullptr;
+  TRY(cudaDeviceGetDefaultMemPool(&pool, device));
+  cudaMemLocation where = on(device);
+  TRY(cudaMemGetDefaultMemPool(&same, &where, cudaMemAllocationTypePinned));
+  std::printf("pool: %s", pool == same ? "one" : "two");
+  cudaMemPoolProps props{};
+  props.allocType = cudaMemAllocationTypePinned;
+  props.location = on(other);
+  TRY(cudaMemPoolCreate(&pool, &props));
+  void* pooled = nullptr;
+  TRY(cudaMallocFromPoolAsync(&pooled, 4096, pool, stream));
+  TRY(cudaPointerGetAttributes(&attributes, pooled));
+  cudaMemAccessDesc desc{};
+  desc.location = on(device);
+  desc.flags = cudaMemAccessFlagsProtReadWrite;
+  TRY(cudaMemPoolSetAccess(pool, &desc, 1));
+  cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
+  TRY(cudaMemPoolGetAccess(&flags, pool, &where));
+  std::printf(", the peer's gives memory of %d, access %d\n", attributes.device, static_cast<int>(flags));
+  TRY(cudaFreeAsync(pooled, stream));
+  TRY(cudaStreamSynchronize(stream));
+
   int can = -1, access = -1;
   TRY(cudaDeviceCanAccessPeer(&can, device, other));
   TRY(cudaDeviceGetP2PAttribute(&access, cudaDevP2PAttrAccessSupported, device, other));

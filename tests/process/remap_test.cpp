@@ -85,7 +85,8 @@ TEST(Remap, EveryCallGivesBackWhatWasAskedFor) {
            ", stream of " + one + "\npreferred " + one + ", accessed by " + one + " -2, prefetched to " +
            one + ", accessed by " + one + " -2\nprefetched to the host: -1\npeer's memory of " + peer +
            ", on " + others + "\n4096 bytes came from the peer; its parameters say " + peer + " to " + one +
-           " still\npeers: 1 1, cudaSuccess cudaSuccess\n";
+           " still\npool: one, the peer's gives memory of " + peer +
+           ", access 3\npeers: 1 1, cudaSuccess cudaSuccess\n";
   };
   for (const char* map : {"1=0,3=1", "1=0,5=0,3=1,7=1"}) {
     const Result r = m.run({probe("remaps_shared"), "round", "1", "3"}, remapped(map));
@@ -191,6 +192,261 @@ TEST(Remap, ReachesPythonThroughTheSharedRuntime) {
   EXPECT_EQ(r.out, "0 0 1\n0 0000:c1:00.0\n0\n0 1\n");
   EXPECT_EQ(r.err, "");
   EXPECT_EQ(r.exit, 0);
+}
+
+// ---- Every call, of every release
+
+// What the runtime of a release gets, and what the program gets back, where 1 means 0 and 3 means 2: a line
+// for each call that the program makes with 1, or with 1 and 3; behind an arrow what it was told.
+constexpr const char* kTo11 = R"(cudaGetDevice → 0
+cudaGLSetGLDevice 0
+cudaVDPAUSetVDPAUDevice 0
+cudaSetDevice 0
+cudaGetDevice → 1
+cudaGetDeviceProperties 0
+cudaDeviceGetAttribute 0
+cudaDeviceGetPCIBusId 0
+cudaDeviceGetDefaultMemPool 0
+cudaDeviceGetMemPool 0
+cudaDeviceSetMemPool 0
+cudaDeviceGetGraphMemAttribute 0
+cudaDeviceSetGraphMemAttribute 0
+cudaDeviceGraphMemTrim 0
+cudaDeviceGetNvSciSyncAttributes 0
+cudaDeviceGetTexture1DLinearMaxWidth 0
+cudaArrayGetMemoryRequirements 0
+cudaMipmappedArrayGetMemoryRequirements 0
+cudaDeviceEnablePeerAccess 2
+cudaDeviceDisablePeerAccess 2
+cudaDeviceCanAccessPeer 0 2
+cudaDeviceGetP2PAttribute 0 2
+cudaMemcpyPeer 0 2
+cudaMemcpyPeerAsync 0 2
+cudaSetValidDevices 2 0
+cudaChooseDevice → 1
+cudaDeviceGetByPCIBusId → 1
+cudaVDPAUGetDevice → 1
+cudaGLGetDevices → 1 1
+cudaPointerGetAttributes → 1
+cudaMemAdvise 0
+cudaMemAdvise -1
+cudaMemPrefetchAsync 0
+cudaMemPrefetchAsync_ptsz -1
+accessed by 1 2 -1 -2 -2, preferred 1 1, prefetched to node 0
+cudaMemPoolCreate 0 77
+cudaMemPoolSetAccess 10 0 2
+cudaMemPoolGetAccess 0
+cudaMemPoolGetAttribute → 1
+cudaMemcpy3DPeer 2 0
+cudaMemcpy3DPeer_ptds 2 0
+cudaMemcpy3DPeerAsync 2 0
+cudaMemcpy3DPeerAsync_ptsz 2 0
+cudaGraphAddMemAllocNode 0 0 2
+cudaGraphAddMemAllocNode: memory at 0x1000
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+)";
+
+constexpr const char* kTo12 = R"(cudaGetDevice → 0
+cudaGLSetGLDevice 0
+cudaVDPAUSetVDPAUDevice 0
+cudaSetDevice 0
+cudaGetDevice → 1
+cudaGetDeviceProperties 0
+cudaGetDeviceProperties_v2 0
+cudaDeviceGetAttribute 0
+cudaDeviceGetPCIBusId 0
+cudaDeviceGetDefaultMemPool 0
+cudaDeviceGetMemPool 0
+cudaDeviceSetMemPool 0
+cudaDeviceGetGraphMemAttribute 0
+cudaDeviceSetGraphMemAttribute 0
+cudaDeviceGraphMemTrim 0
+cudaDeviceGetNvSciSyncAttributes 0
+cudaDeviceGetTexture1DLinearMaxWidth 0
+cudaArrayGetMemoryRequirements 0
+cudaMipmappedArrayGetMemoryRequirements 0
+cudaDeviceEnablePeerAccess 2
+cudaDeviceDisablePeerAccess 2
+cudaDeviceCanAccessPeer 0 2
+cudaDeviceGetP2PAttribute 0 2
+cudaMemcpyPeer 0 2
+cudaMemcpyPeerAsync 0 2
+cudaSetValidDevices 2 0
+cudaChooseDevice → 1
+cudaDeviceGetByPCIBusId → 1
+cudaVDPAUGetDevice → 1
+cudaGLGetDevices → 1 1
+cudaPointerGetAttributes → 1
+cudaMemAdvise 0
+cudaMemAdvise -1
+cudaMemPrefetchAsync 0
+cudaMemPrefetchAsync_ptsz -1
+cudaMemAdvise_v2 0
+cudaMemAdvise_v2 1
+cudaMemPrefetchAsync_v2 0
+cudaMemPrefetchAsync_v2_ptsz 0
+accessed by 1 2 -1 -2 -2, preferred 1 1, prefetched to node 0
+cudaMemPoolCreate 0 77
+cudaMemPoolSetAccess 10 0 2
+cudaMemPoolGetAccess 0
+cudaMemPoolGetAttribute → 1
+cudaMemcpy3DPeer 2 0
+cudaMemcpy3DPeer_ptds 2 0
+cudaMemcpy3DPeerAsync 2 0
+cudaMemcpy3DPeerAsync_ptsz 2 0
+cudaMemcpyBatchAsync 2 0 9
+cudaMemcpyBatchAsync_ptsz 2 0 9
+cudaMemcpy3DBatchAsync 2 0 9
+cudaMemcpy3DBatchAsync_ptsz 2 0 9
+cudaGraphAddMemAllocNode 0 0 2
+cudaGraphAddMemAllocNode: memory at 0x1000
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+cudaGraphAddNode 0 0 2
+cudaGraphAddNode: memory at 0x1000
+cudaGraphAddNode of another kind
+cudaGraphAddNode_v2 0 0 2
+cudaGraphAddNode_v2: memory at 0x1000
+cudaGraphAddNode_v2 of another kind
+cudaGraphNodeSetParams 0 0 2
+cudaGraphNodeSetParams: memory at 0x1000
+cudaGraphNodeSetParams of another kind
+cudaGraphExecNodeSetParams 0 0 2
+cudaGraphExecNodeSetParams: memory at 0x1000
+cudaGraphExecNodeSetParams of another kind
+cudaInitDevice 0
+cudaDeviceRegisterAsyncNotification 0
+cudaDeviceUnregisterAsyncNotification 0
+cudaKernelSetAttributeForDevice 0
+cudaStreamGetDevice → 1
+cudaStreamGetDevice_ptsz → 1
+)";
+
+constexpr const char* kTo13 = R"(cudaGetDevice → 0
+cudaGLSetGLDevice 0
+cudaVDPAUSetVDPAUDevice 0
+cudaSetDevice 0
+cudaGetDevice → 1
+cudaGetDeviceProperties 0
+cudaDeviceGetAttribute 0
+cudaDeviceGetPCIBusId 0
+cudaDeviceGetDefaultMemPool 0
+cudaDeviceGetMemPool 0
+cudaDeviceSetMemPool 0
+cudaDeviceGetGraphMemAttribute 0
+cudaDeviceSetGraphMemAttribute 0
+cudaDeviceGraphMemTrim 0
+cudaDeviceGetNvSciSyncAttributes 0
+cudaDeviceGetTexture1DLinearMaxWidth 0
+cudaArrayGetMemoryRequirements 0
+cudaMipmappedArrayGetMemoryRequirements 0
+cudaDeviceEnablePeerAccess 2
+cudaDeviceDisablePeerAccess 2
+cudaDeviceCanAccessPeer 0 2
+cudaDeviceGetP2PAttribute 0 2
+cudaMemcpyPeer 0 2
+cudaMemcpyPeerAsync 0 2
+cudaSetValidDevices 2 0
+cudaChooseDevice → 1
+cudaDeviceGetByPCIBusId → 1
+cudaVDPAUGetDevice → 1
+cudaGLGetDevices → 1 1
+cudaPointerGetAttributes → 1
+cudaMemAdvise 0
+cudaMemAdvise 1
+cudaMemPrefetchAsync 0
+cudaMemPrefetchAsync_ptsz 0
+cudaMemPrefetchBatchAsync 0 2
+cudaMemPrefetchBatchAsync_ptsz 0 2
+cudaMemDiscardAndPrefetchBatchAsync 0 2
+cudaMemDiscardAndPrefetchBatchAsync_ptsz 0 2
+cudaMemGetDefaultMemPool 0
+cudaMemGetMemPool 0
+cudaMemSetMemPool 0
+cudaMemGetLocationInfo → 1 0 0
+accessed by 1 3 -1 -2 -2, preferred 1 1, prefetched to node 0
+cudaMemPoolCreate 0 77
+cudaMemPoolSetAccess 10 0 2
+cudaMemPoolGetAccess 0
+cudaMemPoolGetAttribute → 1
+cudaMemcpy3DPeer 2 0
+cudaMemcpy3DPeer_ptds 2 0
+cudaMemcpy3DPeerAsync 2 0
+cudaMemcpy3DPeerAsync_ptsz 2 0
+cudaMemcpyBatchAsync 2 0
+cudaMemcpyBatchAsync 2 1
+cudaMemcpyBatchAsync_ptsz 2 0
+cudaMemcpyBatchAsync_ptsz 2 1
+cudaMemcpy3DBatchAsync 2 0
+cudaMemcpy3DBatchAsync_ptsz 2 0
+cudaMemcpyWithAttributesAsync 2 0
+cudaMemcpyWithAttributesAsync_ptsz 2 0
+cudaMemcpy3DWithAttributesAsync 2 0
+cudaMemcpy3DWithAttributesAsync_ptsz 2 0
+cudaGraphAddMemAllocNode 0 0 2
+cudaGraphAddMemAllocNode: memory at 0x1000
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+cudaGraphMemAllocNodeGetParams → 1, 1 3
+cudaGraphAddNode 0 0 2
+cudaGraphAddNode: memory at 0x1000
+cudaGraphAddNode of another kind
+cudaGraphNodeSetParams 0 0 2
+cudaGraphNodeSetParams: memory at 0x1000
+cudaGraphNodeSetParams of another kind
+cudaGraphExecNodeSetParams 0 0 2
+cudaGraphExecNodeSetParams: memory at 0x1000
+cudaGraphExecNodeSetParams of another kind
+cudaGraphNodeGetParams → 1, 1 3
+cudaInitDevice 0
+cudaDeviceRegisterAsyncNotification 0
+cudaDeviceUnregisterAsyncNotification 0
+cudaKernelSetAttributeForDevice 0
+cudaStreamGetDevice → 1
+cudaStreamGetDevice_ptsz → 1
+cudaDeviceGetHostAtomicCapabilities 0
+cudaDeviceGetP2PAtomicCapabilities 0 2
+cudaDeviceGetExecutionCtx 0
+cudaDeviceGetDevResource 0
+cudaGreenCtxCreate 0
+cudaExecutionCtxGetDevice → 1
+)";
+
+std::vector<std::string> echoes(int major) {
+  return {probe("echoes"), probe("libecho_runtime_" + std::to_string(major) + ".so"), std::to_string(major)};
+}
+
+TEST(RemapOfEveryCall, OrdinalsGoByTheMapAndComeBack) {
+  FourGpus m;
+  for (const auto& [major, expected] : {std::pair{11, kTo11}, std::pair{12, kTo12}, std::pair{13, kTo13}}) {
+    const Result r = m.run(echoes(major), {.options = {"--remap", "1=0,3=2"}});
+    EXPECT_EQ(r.out, expected) << major;
+    EXPECT_EQ(r.err, "") << major;
+    EXPECT_EQ(r.exit, 0) << major;
+  }
+}
+
+TEST(RemapOfEveryCall, WithoutOneTheyPassUntouched) {
+  FourGpus m;
+  for (const int major : {11, 12, 13}) {
+    const Result alone = m.run_unfenced(echoes(major)), fenced = m.run(echoes(major));
+    EXPECT_TRUE(alone.says("\ncudaDeviceCanAccessPeer 1 3\n")) << alone.out;
+    EXPECT_EQ(fenced.out, alone.out) << major;
+    EXPECT_EQ(fenced.err, "") << major;
+  }
+}
+
+TEST(RemapOfEveryCall, WrapCountsWhatTheRuntimeHas) {
+  FourGpus m;
+  for (const int major : {11, 12, 13}) {
+    const Result r = m.run(echoes(major), {.options = {"--remap", "wrap"}});
+    EXPECT_TRUE(r.says("\ncudaDeviceCanAccessPeer 1 1\n")) << r.out;  // of two
+    EXPECT_TRUE(r.says("\ncudaMemcpy3DPeer 1 1\n")) << r.out;
+    EXPECT_TRUE(r.says("\ncudaSetValidDevices 1 0\n")) << r.out;
+  }
 }
 
 // ---- Where there is nothing to remap
