@@ -135,8 +135,29 @@ void install(const Driver& bound, unsigned needs) {
   }
 }
 
+const Record* record_of(const gpufence_gate& to, std::uint32_t index) {
+  for (const Record* record : records()) {
+    if (record->body != nullptr && record->node == to.hook_node(index) &&
+        std::strcmp(record->name, to.hook_name(index)) == 0)
+      return record;
+  }
+  return nullptr;
+}
+
+// A runtime's function that no policy wants: its slot leads straight to it. A process that holds two runtimes
+// of one version must not: there the call goes by its caller.
+void* straight_to_runtime(const gpufence_gate& to, const Record& record, const void* caller) {
+  void* found = runtime_symbol({&record, caller}, record.name);
+  if (found == nullptr) return record.plain;  // which answers as a missing function does; one may come yet
+  store_slot(to, record, found);
+  // Another thread may have met the second runtime meanwhile.
+  if (!several_runtimes(record.node)) return found;
+  store_slot(to, record, record.plain);
+  return record.plain;
+}
+
 // The first call of a hook, from the gate.
-void* resolve(std::uint32_t index, void*) noexcept {
+void* resolve(std::uint32_t index, void* caller) noexcept {
   const gpufence_gate& to = *gate();
   const int node = to.hook_node(index);
   const unsigned needs = arm(node != GPUFENCE_NODE_NVML);
@@ -147,12 +168,18 @@ void* resolve(std::uint32_t index, void*) noexcept {
     if (!bind_driver(needs)) return to.missing(node);  // stays unbound: a driver may be opened later
   } else {
     // A runtime opens the driver at its first call, which this is; bound now, its look-ups get our answers.
-    bind_driver(needs);
-    for (const Record* record : records()) {
-      if (record->body != nullptr && record->node == node)
-        store_slot(to, *record,
-                   record->plain == nullptr || wanted(*record, needs) ? record->body : record->plain);
+    const Record* called = record_of(to, index);
+    if (called == nullptr) return nullptr;
+    const bool plain = called->plain != nullptr && !wanted(*called, needs);
+    if (!plain || driver.load(std::memory_order_acquire) == nullptr) {
+      bind_driver(needs);
+      for (const Record* record : records()) {
+        if (record->body != nullptr && record->node == node &&
+            (record->plain == nullptr || wanted(*record, needs)))
+          store_slot(to, *record, record->body);
+      }
     }
+    if (plain) return straight_to_runtime(to, *called, caller);
   }
   return std::atomic_ref<void*>(to.slots[index]).load(std::memory_order_acquire);
 }
@@ -174,6 +201,15 @@ const gpufence_gate* gate() {
 
 std::span<Record* const> records() {
   return {__start_gpufence_hooks, static_cast<std::size_t>(__stop_gpufence_hooks - __start_gpufence_hooks)};
+}
+
+void part_runtimes(int node) {
+  const gpufence_gate& to = *gate();
+  const unsigned needs = arm(true);
+  for (const Record* record : records()) {
+    if (record->plain != nullptr && record->node == node && !wanted(*record, needs))
+      store_slot(to, *record, record->plain);
+  }
 }
 
 bool bind_driver(unsigned needs) {

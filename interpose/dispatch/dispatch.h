@@ -31,6 +31,11 @@ void cannot_bind(const std::string& why);
 // Finds the driver, fills every target<> and slot. False where there is no driver.
 bool bind_driver(unsigned needs);
 
+// Whether calls of the runtimes of this node have led to more than one library.
+[[nodiscard]] bool several_runtimes(int node);
+// They have: slots that lead straight into one of them go by the caller from now on.
+void part_runtimes(int node);
+
 // The same for the NVML that the process has loaded; opens none and touches no driver.
 bool bind_nvml(unsigned needs);
 

@@ -61,8 +61,8 @@ struct Record {
   void* body;                  // the hook; null: a call that hooks make themselves
   std::atomic<void*>* target;  // the driver's or NVML's function, filled at bind; null for runtime hooks
   Asked asked;
-  // A runtime hook that nobody wants: forwards to the caller's runtime, since a process may hold two of one
-  // version and a slot has one address. Null: the hook is bound always.
+  // Of a runtime hook that is bound only where it is wanted: forwards to the caller's runtime. Null: bound
+  // always.
   void* plain = nullptr;
 };
 
@@ -186,8 +186,9 @@ consteval auto exported(const char (&symbol)[Symbol], int node, unsigned needs, 
 #define RUNTIME_12_HOOK(function, type, parameters, arguments) \
   GPUFENCE_RUNTIME_HOOK(ALWAYS, ONLY_12, 0, function, type, parameters, arguments)
 
-// The same, bound only for `needs`. `majors` says which runtimes have the name, or have it with this
-// signature: ALL, UNTIL_12, SINCE_12, ONLY_12 or ONLY_13. One name may stand once a signature.
+// The same, bound only for `needs`; else its slots lead to the runtime's own function. `majors` says which
+// runtimes have the name, or have it with this signature: ALL, UNTIL_12, SINCE_12, ONLY_12 or ONLY_13. One
+// name may stand once a signature.
 #define RUNTIME_HOOK_FOR(needs, majors, function, type, parameters, arguments) \
   GPUFENCE_RUNTIME_HOOK(WANTED, majors, needs, function, type, parameters, arguments)
 

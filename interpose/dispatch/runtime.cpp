@@ -48,6 +48,20 @@ const char* wanted_file(const link_map* object, const char* node) {
   return nullptr;
 }
 
+// By node: the one library that its calls have led to so far, and whether there was another.
+struct Runtimes {
+  std::atomic<const void*> first{nullptr};
+  std::atomic<bool> several{false};
+};
+constinit std::array<Runtimes, GPUFENCE_NODE_RUNTIME_13 + 1> runtimes{};
+
+void met(int node, const void* library) {
+  Runtimes& of = runtimes[static_cast<std::size_t>(node)];
+  const void* first = nullptr;
+  if (of.first.compare_exchange_strong(first, library) || first == library) return;
+  if (!of.several.exchange(true)) part_runtimes(node);
+}
+
 void* look_up(const RuntimeCall& call, const char* symbol) {
   const gpufence_gate& to = *gate();
   const char* node = node_text(call.record->node);
@@ -57,13 +71,22 @@ void* look_up(const RuntimeCall& call, const char* symbol) {
   if (to.dladdr1(call.caller, &info, &object, RTLD_DL_LINKMAP) != 0 && object != nullptr) {
     file = wanted_file(static_cast<const link_map*>(object), node);
   }
-  // NODELETE: the address is kept. A caller without a need of its own got its pointer from dlsym; then the
-  // loaded runtime of that version is meant.
-  for (const char* name : {file, node}) {
-    if (name == nullptr) continue;
+  // NODELETE: the address is kept. A caller without a need of its own got its pointer from dlsym, or made a
+  // tail call through one that has it; then the loaded runtime of that version is meant.
+  const auto in = [&](const char* name) -> void* {
+    if (name == nullptr || *name == '\0') return nullptr;
     void* runtime = to.dlopen(name, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
     void* found = runtime != nullptr ? to.dlvsym(runtime, symbol, node) : nullptr;
-    if (found != nullptr) return found;
+    if (found != nullptr) met(call.record->node, runtime);
+    return found;
+  };
+  if (void* found = in(file)) return found;
+  if (void* found = in(node)) return found;
+  // Wheels rename the file and the soname.
+  for (const auto* one = static_cast<const link_map*>(to.first_object()); one != nullptr; one = one->l_next) {
+    int of = 0;
+    if (to.object_kind(one, &of) != GPUFENCE_OBJECT_RUNTIME || of != call.record->node) continue;
+    if (void* found = in(one->l_name)) return found;
   }
   return nullptr;
 }
@@ -78,6 +101,10 @@ struct Site {
 constinit std::array<Site, 2048> sites{};
 
 }  // namespace
+
+bool several_runtimes(int node) {
+  return runtimes[static_cast<std::size_t>(node)].several.load();
+}
 
 void* runtime_symbol(const RuntimeCall& call, const char* name) {
   return look_up(call, name);

@@ -13,8 +13,11 @@
 
 namespace {
 
+#ifndef ECHO_OF
+#define ECHO_OF ""
+#endif
 void say(const char* name, const int* ordinals, int count) {
-  std::printf("%s", name);
+  std::printf(ECHO_OF "%s", name);
   for (int i = 0; i < count; ++i) std::printf(" %d", ordinals[i]);
   std::printf("\n");
 }

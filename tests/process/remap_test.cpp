@@ -439,6 +439,23 @@ TEST(RemapOfEveryCall, WithoutOneTheyPassUntouched) {
   }
 }
 
+// A slot has one address; what no policy wants leads straight to the runtime while there is one, and goes by
+// its caller once there are two.
+TEST(RemapOfEveryCall, WithoutOneEachCallComesToItsCallersRuntime) {
+  FourGpus m;
+  const std::vector<std::string> program{probe("two_echoes"), probe("libruntime_one.so"),
+                                         probe("libplugin_one.so"), probe("libruntime_other.so"),
+                                         probe("libplugin_other.so")};
+  const std::string expected =
+      "one: cudaDeviceSetMemPool 0\n"
+      "one: cudaSetDevice 0\none: cudaDeviceSetMemPool 0\none: cudaDeviceSetMemPool 0\n"
+      "other: cudaSetDevice 0\none: cudaDeviceSetMemPool 0\nother: cudaDeviceSetMemPool 0\n"
+      "one: cudaDeviceSetMemPool 0\none: cudaSetDevice 0\n";
+  EXPECT_EQ(m.run_unfenced(program).out, expected);
+  EXPECT_EQ(m.run(program).out, expected);
+  EXPECT_EQ(m.run(program, {.options = {"--remap", "1=0"}}).out, expected);
+}
+
 TEST(RemapOfEveryCall, WrapCountsWhatTheRuntimeHas) {
   FourGpus m;
   for (const int major : {11, 12, 13}) {

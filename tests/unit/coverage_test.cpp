@@ -170,7 +170,7 @@ TEST(RuntimeCoverage, OrdinalsOfOlderRuntimesAreMetToo) {
     EXPECT_TRUE(hooks_12.contains(name)) << name;
 }
 
-// Without a remap its own hooks are not bound: their slots forward to the caller's runtime.
+// Without a remap its own hooks are not bound: their slots lead to the runtime, or forward to the caller's.
 TEST(RuntimeCoverage, HooksForARemapAloneHaveAPlainWayBesides) {
   using namespace gpufence::dispatch;
   std::size_t remapped = 0;
