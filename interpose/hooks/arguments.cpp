@@ -115,7 +115,7 @@ void check_arguments(const void* function, CUstream stream, void** params, void*
       int owner = device_of(word);
       if (owner < 0 || owner == device || reaches(device, owner)) continue;
       owner = device_of_now(word);
-      if (owner < 0 || owner == device || reaches(device, owner)) continue;
+      if (owner < 0 || owner == device || reaches(device, owner) || usable_here(word)) continue;
       say_suspect(code->name, i + 1, word, device, owner, call);
     }
   }

@@ -152,6 +152,27 @@ HOOK(cuCtxCreate_v4, kMakes,
                       dev);
 }
 
+// A part of a GPU: its streams are that GPU's, whatever context is current when they are made.
+HOOK(cuGreenCtxCreate, dispatch::kFindings,
+     (CUgreenCtx * phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned int flags)) {
+  const CUresult result = real<&::cuGreenCtxCreate>(phCtx, desc, dev, flags);
+  if (result == CUDA_SUCCESS && phCtx != nullptr)
+    remember_on(observe::Kind::green, *phCtx, dev,
+                observe::current("cuGreenCtxCreate", __builtin_return_address(0)));
+  return result;
+}
+HOOK(cuGreenCtxDestroy, dispatch::kFindings, (CUgreenCtx hCtx)) {
+  return forgotten(observe::Kind::green, hCtx, [&] { return real<&::cuGreenCtxDestroy>(hCtx); });
+}
+HOOK(cuCtxFromGreenCtx, dispatch::kFindings, (CUcontext * pContext, CUgreenCtx hCtx)) {
+  const CUresult result = real<&::cuCtxFromGreenCtx>(pContext, hCtx);
+  const observe::Owners* known = owners();
+  if (result != CUDA_SUCCESS || pContext == nullptr || known == nullptr) return result;
+  if (const std::optional<observe::Owner> green = known->find(observe::Kind::green, hCtx))
+    remember_on(observe::Kind::context, *pContext, green->device, green->made);
+  return result;
+}
+
 HOOK(cuCtxDestroy, kNeeds, (CUcontext ctx)) {
   return destroyed(ctx, [&] { return real<&::cuCtxDestroy>(ctx); });
 }

@@ -51,6 +51,8 @@ CUresult copied_between(CUresult result, CUdeviceptr to, CUdeviceptr from, const
   target = device_of_now(to);
   source = device_of_now(from);
   if (target == source || target < 0 || source < 0) return result;
+  const int here = current_device();
+  if ((here == target && usable_here(from)) || (here == source && usable_here(to))) return result;
   explain({.code = "GF206",
            .severity = journal::Severity::info,
            .call = observe::current(api, caller),

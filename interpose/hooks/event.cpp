@@ -52,6 +52,14 @@ HOOK(cuEventCreate, kNeeds, (CUevent * phEvent, unsigned int Flags)) {
   return result;
 }
 
+// Another process made it, on the GPU that is current here.
+HOOK(cuIpcOpenEventHandle, kNeeds, (CUevent * phEvent, CUipcEventHandle handle)) {
+  const CUresult result = real<&::cuIpcOpenEventHandle>(phEvent, handle);
+  if (result == CUDA_SUCCESS && phEvent != nullptr)
+    remember_made(Kind::event, *phEvent, "cuIpcOpenEventHandle", __builtin_return_address(0));
+  return result;
+}
+
 HOOK(cuEventDestroy, kNeeds, (CUevent hEvent)) {
   return forgotten(Kind::event, hEvent, [&] { return real<&::cuEventDestroy>(hEvent); });
 }

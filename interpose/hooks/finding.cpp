@@ -149,6 +149,15 @@ void remember_made(observe::Kind kind, const void* handle, const char* api, cons
   known->remember(kind, handle, owner);
 }
 
+void remember_on(observe::Kind kind, const void* handle, int device, const observe::Call& made) noexcept {
+  observe::Owners* known = owners();
+  if (known == nullptr) return;
+  observe::Owner owner;
+  owner.device = device;
+  owner.made = made;
+  known->remember(kind, handle, owner);
+}
+
 int current_device() noexcept {
   CUdevice device = -1;
   return real<&::cuCtxGetDevice>(&device) == CUDA_SUCCESS ? device : -1;

@@ -73,6 +73,9 @@ inline void note_use(const char* api, const void* caller) noexcept {
 void remember_made(observe::Kind kind, const void* handle, const char* api, const void* caller,
                    const void* parent = nullptr, const char* name = nullptr) noexcept;
 
+// One that belongs to a GPU whatever context is current.
+void remember_on(observe::Kind kind, const void* handle, int device, const observe::Call& made) noexcept;
+
 // For a destroying call: the handle is forgotten first, and remembered again if the driver refuses.
 template <class Destroy>
 CUresult forgotten(observe::Kind kind, const void* handle, Destroy destroy) noexcept {

@@ -48,7 +48,7 @@ HOOK(cuModuleGetFunction, kNeeds, (CUfunction * hfunc, CUmodule hmod, const char
   if (result != CUDA_SUCCESS || known == nullptr) return result;
   std::optional<observe::Owner> owner = known->find(Kind::module, hmod);
   if (!owner) return result;
-  owner->parent = hmod;
+  if (owner->parent == nullptr) owner->parent = hmod;  // else of a library, which takes its modules along
   owner->name = known->interned(name);
   known->remember(Kind::function, *hfunc, *owner);
   return result;
@@ -62,6 +62,23 @@ HOOK(cuLibraryGetKernel, kNeeds, (CUkernel * pKernel, CUlibrary library, const c
   owner.parent = library;
   owner.name = known->interned(name);
   known->remember(Kind::function, *pKernel, owner);
+  return result;
+}
+
+// What a library's code is on the current GPU.
+HOOK(cuKernelGetFunction, kNeeds, (CUfunction * pFunc, CUkernel kernel)) {
+  const CUresult result = real<&::cuKernelGetFunction>(pFunc, kernel);
+  const observe::Owners* known = owners();
+  if (result != CUDA_SUCCESS || known == nullptr || pFunc == nullptr) return result;
+  const std::optional<observe::Owner> of = known->find(Kind::function, kernel);
+  remember_made(Kind::function, *pFunc, "cuKernelGetFunction", __builtin_return_address(0),
+                of ? of->parent : nullptr, of ? of->name : nullptr);
+  return result;
+}
+HOOK(cuLibraryGetModule, kNeeds, (CUmodule * pMod, CUlibrary library)) {
+  const CUresult result = real<&::cuLibraryGetModule>(pMod, library);
+  if (result == CUDA_SUCCESS && pMod != nullptr)
+    remember_made(Kind::module, *pMod, "cuLibraryGetModule", __builtin_return_address(0), library);
   return result;
 }
 

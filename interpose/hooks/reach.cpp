@@ -64,6 +64,11 @@ bool reaches(int device, int owner) noexcept {
   return (reach[device].load(std::memory_order_relaxed) >> owner & 1) != 0;
 }
 
+bool usable_here(CUdeviceptr address) noexcept {
+  CUdeviceptr here = 0;
+  return real<&::cuPointerGetAttribute>(&here, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, address) == CUDA_SUCCESS;
+}
+
 void note_peers(int device, int owner, bool enabled) noexcept {
   if (device < 0 || owner < 0 || device >= kMostDevices || owner >= kMostDevices) return;
   const std::uint64_t bit = std::uint64_t{1} << owner;

@@ -17,6 +17,10 @@ namespace gpufence::hooks {
 [[nodiscard]] bool reaches(int device, int owner) noexcept;
 void note_peers(int device, int owner, bool enabled) noexcept;
 
+// Whether kernels of the current context may use the memory, as the driver says: also of a pool or a mapping
+// that was opened to this GPU alone.
+[[nodiscard]] bool usable_here(CUdeviceptr address) noexcept;
+
 // "peer access 1→0 not enabled (possible)", "… (impossible)"
 [[nodiscard]] std::string peer_text(int device, int owner);
 

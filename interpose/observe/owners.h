@@ -1,8 +1,8 @@
-// Whose a handle is: what the driver can't tell any more when a call has failed. For each context, stream,
-// event, module and function the GPU it belongs to, and the call that made it. Written where handles are made
-// and destroyed, read when a call failed; a launch that succeeds never comes here. A handle that is destroyed
-// is forgotten before the driver may hand its address out again, so a reused one never tells of its
-// predecessor.
+// Whose a handle is: what the driver can't tell any more when a call has failed. For each context (green ones
+// too), stream, event, module and function the GPU it belongs to, and the call that made it. Written where
+// handles are made and destroyed, read when a call failed; a launch that succeeds never comes here. A handle
+// that is destroyed is forgotten before the driver may hand its address out again, so a reused one never
+// tells of its predecessor.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace gpufence::observe {
 
-enum class Kind : std::uint8_t { context, stream, event, module, function };
+enum class Kind : std::uint8_t { context, green, stream, event, module, function };
 
 struct Owner {
   int device = -1;                // CUDA ordinal; -1: of no GPU in particular (a kernel of a library)

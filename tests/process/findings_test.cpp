@@ -122,6 +122,32 @@ TEST(StreamsAndEvents, ThatTheDriverGivesOutAgainBelongToTheLast) {
   }
 }
 
+TEST(FunctionOfALibrary, IsOfTheGpuForWhichItWasGot) {
+  FourGpus m;
+  for (const auto& [what, place] : {std::pair{"kernel", "function_of"}, std::pair{"module", "function_of"}}) {
+    const Said said = run(m, {probe("handles_driver"), what, "fault"});
+    EXPECT_TRUE(
+        is_line(said, zero_and_one("GF203 warning: kernel saxpy of #0, loaded at @ (" + std::string(place) +
+                                   "), launched in the default stream of #1; cuLaunchKernel at @ (step), "
+                                   "thread \"handles_driver\"")));
+    EXPECT_EQ(said.counts, (Counts{{"GF203", 1}})) << what;
+    EXPECT_EQ(run(m, {probe("handles_driver"), what, "twin"}).counts, Counts{}) << what;
+  }
+}
+
+TEST(Handles, OfLibrariesAndMappingsThatTheDriverGivesOutAgainBelongToTheLast) {
+  FourGpus m;
+  for (const char* what : {"remapped", "reused"}) {
+    for (const char* level : {"default", "all"}) {
+      const Said said =
+          run(m, {probe("handles_driver"), what}, {.devices = "2,0", .options = {"--diagnose", level}});
+      EXPECT_EQ(said.result.out, "cuCtxSynchronize(): CUDA_SUCCESS\n") << what;
+      EXPECT_EQ(said.result.err, "") << what;
+      EXPECT_EQ(said.counts, Counts{}) << what << ' ' << level;
+    }
+  }
+}
+
 // ---- GF102, GF106
 
 class LateMask : public testing::TestWithParam<const char*> {};
@@ -503,6 +529,25 @@ TEST_P(MemoryOfAnotherGpu, IsNoFaultWithPeerAccess) {
         << said.result.out;
     EXPECT_EQ(said.result.err, "") << what;
     EXPECT_EQ(said.counts, Counts{}) << what;
+  }
+}
+
+// Memory of pools and mappings is opened to GPUs one by one, without peer access between contexts.
+TEST(MemoryOfAPoolOrMapping, IsOfAnotherGpuUnlessItWasOpened) {
+  FourGpus m;
+  m.set_peers("all");
+  for (const char* what : {"pool", "mapping"}) {
+    const Said fault = run(m, {probe("handles_driver"), what, "fault"}, kAll);
+    EXPECT_EQ(fault.result.out, "cuCtxSynchronize(): CUDA_ERROR_ILLEGAL_ADDRESS\n") << what;
+    EXPECT_EQ(fault.counts, (Counts{{"GF205", 2}})) << what;
+    EXPECT_TRUE(fault.result.complains(zero_and_one(
+        "] GF205 warning: argument 1 of kernel saxpy is memory of #0; launched on #1; peer access 1→0 not "
+        "enabled (possible); then CUDA met an illegal address; cuLaunchKernel at ")))
+        << fault.result.err;
+    const Said twin = run(m, {probe("handles_driver"), what, "twin"}, kAll);
+    EXPECT_EQ(twin.result.out, "cuCtxSynchronize(): CUDA_SUCCESS\n") << what;
+    EXPECT_EQ(twin.result.err, "") << what;
+    EXPECT_EQ(twin.counts, Counts{}) << what;
   }
 }
 
