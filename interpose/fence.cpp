@@ -245,6 +245,9 @@ journal::Report make_report(const std::string& run_id) {
   for (const auto& [code, count] : to.journal->counts()) report.findings[code] += count;
   if (const std::string* why = to.deny.load(); why != nullptr)
     report.notes.push_back("CUDA was denied: " + *why);
+  if (to.remap)
+    report.notes.push_back("the program's ordinals are remapped (" + policies::to_text(*to.remap) +
+                           "); GPUs are named by CUDA's own");
   if (!to.caps.empty()) {
     report.notes.emplace_back("caps count for this process: each child process gets a cap of its own");
     report.notes.emplace_back(

@@ -161,6 +161,8 @@ TEST(Remap, TheReportSpeaksOfTheTrueGpus) {
   const auto gpus = nlohmann::json::parse(read_file(report)).at("gpus");
   EXPECT_TRUE(gpus[0].at("chosen_by").is_null()) << gpus;
   EXPECT_TRUE(gpus[1].at("chosen_by").is_string()) << gpus;
+  const auto notes = nlohmann::json::parse(read_file(report)).at("notes");
+  EXPECT_EQ(notes.dump(), R"(["the program's ordinals are remapped (3=1); GPUs are named by CUDA's own"])");
 }
 
 // As the same faults are without a remap: findings see the true GPUs.
@@ -562,6 +564,21 @@ TEST(Remap, DryRunShowsIt) {
   EXPECT_TRUE(wrap.says("\nevery ordinal means itself modulo the number of GPUs (--remap)\n")) << wrap.out;
 }
 
+TEST(Remap, IsPartOfTheStatus) {
+  FourGpus m;
+  const Result r = m.run({gpufence_command(), "status"}, remapped("3=1,1=0"));
+  EXPECT_TRUE(r.says("\nremap          1=0,3=1 (--remap), in the shared runtime\n")) << r.out;
+  const auto told =
+      nlohmann::json::parse(m.run({gpufence_command(), "status", "--json"}, remapped("wrap")).out);
+  EXPECT_EQ(told.at("remap"), "wrap");
+  EXPECT_EQ(nlohmann::json::parse(m.gpufence({"status", "--json"}).out).at("remap"), nullptr);
+  const Result wrong = m.gpufence({"status"}, {.env = {{"GPUFENCE_REMAP", "1"}}});
+  EXPECT_TRUE(
+      wrong.says("\nnote           GPUFENCE_REMAP=1: '1' is no pair; write A=B,… with ordinals, such as 1=0, "
+                 "or wrap\n"))
+      << wrong.out;
+}
+
 TEST(Remap, StandsInTheEnvironmentToo) {
   FourGpus m;
   const With by_hand{.env = {{"LD_PRELOAD", simulator("../lib/libgpufence.so")}, {"GPUFENCE_REMAP", "9=3"}}};
@@ -575,6 +592,9 @@ TEST(Remap, StandsInTheEnvironmentToo) {
       r.err, std::regex("gpufence\\[[0-9]+\\] GF502 warning: GPUFENCE_REMAP=9=3,9=2: '9=2' gives 9 a second "
                         "meaning; nothing is remapped; write A=B,… with ordinals, such as 1=0, or wrap\n")))
       << r.err;
+  const std::vector<std::string> again{gpufence_command(),     "run",    "--remap", "9=0", "--",
+                                       probe("remaps_shared"), "choose", "9"};
+  EXPECT_EQ(m.run(again, remapped("9=1")).out, "cudaSetDevice(9): cudaSuccess, Gamma, cudaGetDevice 9\n");
   // A run inside a run: its own option comes in the place of the outer one.
   const With outer{.devices = "2,0", .env = {{"GPUFENCE_REMAP", "9=1"}}};
   EXPECT_EQ(m.run({probe("remaps_shared"), "choose", "9"}, outer).out,

@@ -2,6 +2,7 @@
 #include "tools/gpufence/remappable.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/gpufence/cuda_signs.h"
@@ -28,10 +29,18 @@ CudaSigns signs_of(const std::string& path) {
   return signs;
 }
 
+// This command: a run inside the run. The signs that it looks for are its own constants.
+bool is_this_command(const std::string& image) {
+  struct stat its {
+  }, ours{};
+  return ::stat(image.c_str(), &its) == 0 && ::stat("/proc/self/exe", &ours) == 0 &&
+         its.st_ino == ours.st_ino && its.st_dev == ours.st_dev;
+}
+
 }  // namespace
 
 std::optional<Unfenceable> why_not_remappable(const Program& program, const Environment& environment) {
-  if (!program.elf || program.elf->foreign) return std::nullopt;
+  if (!program.elf || program.elf->foreign || is_this_command(program.image)) return std::nullopt;
   const Elf& elf = *program.elf;
   if (needs(elf, "libcudart.so")) return std::nullopt;
   const CudaSigns signs = signs_of(program.image);

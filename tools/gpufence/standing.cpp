@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "policies/remap.h"
 #include "policies/size.h"
 #include "tools/gpufence/command.h"
 #include "tools/gpufence/cuda_order.h"
@@ -67,6 +68,16 @@ void read_caps(const Environment& environment, Standing& standing) {
       standing.caps.push_back({option, *caps, *rules});
     }
   }
+}
+
+void read_remap(const Environment& environment, Standing& standing) {
+  const auto text = environment.get_nonempty("GPUFENCE_REMAP");
+  if (!text) return;
+  if (const auto remap = policies::parse_remap(*text))
+    standing.remap = policies::to_text(*remap);
+  else
+    standing.notes.push_back({"GPUFENCE_REMAP=" + *text, "'" + remap.error().what + "' " + remap.error().why,
+                              remap.error().remedy});
 }
 
 std::vector<std::string> split(std::string_view text) {
@@ -215,6 +226,7 @@ Standing standing_of(const Process& process, const Environment& environment) {
   standing.simulated = environment.get("GPUFENCE_SIM").value_or("");
   read_fence(process, environment, standing);
   read_caps(environment, standing);
+  read_remap(environment, standing);
   read_on_error(environment, standing);
   read_view(environment, standing);
   return standing;
@@ -249,6 +261,9 @@ std::string text_of(const Standing& standing) {
   if (standing.mask)
     row("mask", "CUDA_VISIBLE_DEVICES=" + *standing.mask +
                     (standing.order ? ", CUDA_DEVICE_ORDER=" + *standing.order : std::string{}));
+  if (!standing.remap.empty())
+    row("remap", standing.remap + " (--remap), in the shared runtime" +
+                     (standing.fenced == Fenced::no ? ", not in force" : ""));
   for (const StandingCap& cap : standing.caps)
     row("cap", cap_text(cap.caps, standing.positions) + " (" + cap.option + ')' +
                    (standing.fenced == Fenced::no ? ", not in force" : ""));
@@ -299,6 +314,7 @@ void add_to(nlohmann::ordered_json& out, const Standing& standing) {
   } else {
     for (std::size_t at = 0; at < standing.uuids.size(); ++at) gpu(at, standing.uuids[at], nullptr);
   }
+  out["remap"] = or_null(standing.remap);
   out["caps"] = nlohmann::ordered_json::array();
   for (const StandingCap& cap : standing.caps)
     out["caps"].push_back({{"option", cap.option}, {"rules", cap.rules}});

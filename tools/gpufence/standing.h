@@ -40,6 +40,7 @@ struct Standing {
   std::vector<std::string> uuids;
   std::string numbering;
   std::optional<std::string> mask, order;
+  std::string remap;  // "1=0,3=1" or "wrap"; empty: ordinals are CUDA's own
   std::vector<StandingCap> caps;
   bool denies_on_error = false;
   std::string denies_because;
