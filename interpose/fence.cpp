@@ -9,6 +9,7 @@
 #include <link.h>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
@@ -347,6 +348,17 @@ Configuration configure(const Environment& environment) {
       continue;
     const std::string why = std::string(name) + "=" + *value + " is ignored: this version knows " + known;
     rules.journal->say({"GF502", Severity::warning, why, why});
+  }
+
+  if (const auto text = environment("GPUFENCE_BACKTRACE"); text && !text->empty()) {
+    const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), rules.backtrace);
+    if (failed != std::errc{} || end != text->data() + text->size() || rules.backtrace < 1 ||
+        rules.backtrace > 64) {
+      rules.backtrace = 0;
+      const std::string why =
+          "GPUFENCE_BACKTRACE=" + *text + " is ignored: a number of calls from 1 to 64 is meant";
+      rules.journal->say({"GF502", Severity::warning, why, why});
+    }
   }
 
   rules.host_gpus = split(environment("GPUFENCE_GPUS").value_or(""));

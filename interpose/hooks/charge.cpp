@@ -2,6 +2,8 @@
 // driver's.
 #include "hooks/charge.h"
 
+#include "hooks/finding.h"
+#include "journal/write.h"
 #include "observe/process.h"
 
 namespace gpufence::hooks {
@@ -38,15 +40,17 @@ bool reserve_unseen(const Place& place, std::uint64_t bytes) noexcept {
   });
 }
 
-CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& call) noexcept {
+CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& made) noexcept {
   const Visible& seen = *place.seen;
   const observe::Device& device = seen.devices[place.row];
+  const journal::WithoutCancellation whole;
   try {
     journal::Journal& journal = *rules().journal;
     if (seen.refusal_said[place.row].exchange(true, std::memory_order_relaxed)) {
       journal.count("GF401", device.uuid);
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    const observe::Call call = observe::outside_cuda(made);
     journal::Finding finding;
     finding.code = "GF401";
     finding.once = device.uuid;
@@ -54,6 +58,7 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
     finding.site = observe::site_of(call.caller);
     finding.tid = observe::thread_id();
     finding.thread = observe::thread_name();
+    add_stacks(finding);
     finding.device = {device.ordinal, device.host_index, device.uuid, device.pci, device.name};
     finding.bytes = bytes;
     std::string& message = finding.message;
@@ -74,7 +79,7 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ca
       std::size_t total = 0;
       if (real<&::cuMemGetInfo_v2>(&free, &total) == CUDA_SUCCESS)
         message += "; the card has " + policies::format_size(free) + " free";
-      message += "; at " + observe::site_text(call.caller);
+      message += "; at " + place_text(call.caller, finding.python);
     }
     journal.say(finding);
   } catch (...) {

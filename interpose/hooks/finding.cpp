@@ -4,19 +4,36 @@
 #include <unistd.h>
 
 #include "hooks/charge.h"
+#include "journal/stack.h"
+#include "journal/write.h"
+#include "observe/backtrace.h"
 #include "observe/process.h"
+#include "observe/python.h"
 
 namespace gpufence::hooks {
 namespace {
 
 USES(cuCtxGetDevice);
 
-// The call, its place and the thread, as records have them.
-void fill_in(journal::Finding& finding, const observe::Call& call, const Thread& thread) {
+// All of Python's calls come from one place in libffi: there it is the line that makes a place.
+std::string place_key(const observe::Call& call) {
+  std::string key = std::to_string(reinterpret_cast<std::uintptr_t>(call.caller));
+  if (rules().backtrace == 0 || !journal::is_foreign_call_library(observe::object_text(call.caller)))
+    return key;
+  for (const journal::PythonFrame& line : observe::python_stack(1))
+    key += '@' + line.file + ':' + std::to_string(line.line);
+  return key;
+}
+
+// The call, its place and the thread, as records have them. Of a call that was made before, by another thread
+// or this one, there is no stack any more.
+void fill_in(journal::Finding& finding, const observe::Call& call, const std::optional<Thread>& before = {}) {
+  const Thread thread = before ? *before : this_thread_named();
   finding.api = observe::api_text(call);
   finding.site = observe::site_of(call.caller);
   finding.tid = thread.id;
   finding.thread = thread.name;
+  if (!before) add_stacks(finding);
 }
 
 }  // namespace
@@ -39,6 +56,19 @@ journal::Gpu record_of(const Rules& to, const std::string& uuid) {
   return gpu;
 }
 
+std::string place_text(const void* caller, const std::vector<journal::PythonFrame>& python) {
+  const std::string place = observe::site_text(caller);
+  if (python.empty()) return place;
+  const std::string line = journal::text(python.front());
+  return journal::is_foreign_call_library(place) ? line : place + " from " + line;
+}
+
+void add_stacks(journal::Finding& finding) {
+  if (rules().backtrace == 0) return;
+  finding.stack = observe::native_stack(rules().backtrace);
+  finding.python = observe::python_stack(rules().backtrace);
+}
+
 std::string gpu_text(const Visible& seen, int ordinal) {
   return seen.has(ordinal) ? full_name(seen.devices[static_cast<std::size_t>(ordinal)])
                            : "CUDA " + std::to_string(ordinal);
@@ -53,12 +83,12 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
   const Visible* seen = visible();
   if (seen == nullptr) return;
   observe::outermost.explained = true;
+  const journal::WithoutCancellation whole;
   try {
     fault.call = observe::outside_cuda(fault.call);
     const std::string once = !fault.once.empty()
                                  ? fault.once
-                                 : std::to_string(reinterpret_cast<std::uintptr_t>(fault.call.caller)) + "/" +
-                                       std::to_string(fault.device) + "/" +
+                                 : place_key(fault.call) + "/" + std::to_string(fault.device) + "/" +
                                        std::to_string(fault.other_device) + "/" + fault.subject;
     journal::Journal& journal = *rules().journal;
     if (journal.counted_again(fault.code, once)) return;
@@ -66,13 +96,14 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
     finding.code = fault.code;
     finding.severity = fault.severity;
     finding.once = once;
-    fill_in(finding, fault.call, fault.thread ? *fault.thread : this_thread_named());
+    fill_in(finding, fault.call, fault.thread);
     finding.bytes = fault.bytes;
     finding.device = record_of(*seen, fault.device);
     finding.other_device = record_of(*seen, fault.other_device);
     finding.message = words(*seen);
     if (fault.call.caller != nullptr)
-      finding.message += "; " + observe::text(fault.call) + ", thread \"" + finding.thread + "\"";
+      finding.message += "; " + finding.api + " at " + place_text(fault.call.caller, finding.python) +
+                         ", thread \"" + finding.thread + "\"";
     journal.say(finding);
   } catch (...) {
     // A finding that can't be worded is lost; the program is not.
@@ -80,8 +111,9 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
 }
 
 void say_of(journal::Finding finding, const observe::Call& call) noexcept {
+  const journal::WithoutCancellation whole;
   try {
-    fill_in(finding, observe::outside_cuda(call), this_thread_named());
+    fill_in(finding, observe::outside_cuda(call));
     rules().journal->say(finding);
   } catch (...) {
     // A finding that can't be worded is lost; the program is not.
@@ -101,7 +133,7 @@ void say_no_such_ordinal(int ordinal, const observe::Call& call, int real) noexc
     explain({.code = "GF101",
              .call = made,
              .device = meant,
-             .once = std::to_string(ordinal) + observe::site_text(made.caller)},
+             .once = std::to_string(ordinal) + "/" + place_key(made)},
             [&](const Visible& to) {
               std::string message = "ordinal " + std::to_string(ordinal) + " asked for, ";
               if (real != ordinal) message += "which the remap makes " + std::to_string(real) + ", ";

@@ -45,6 +45,7 @@ struct Rules {
   std::optional<policies::Remap> remap;   // of the program's ordinals
   std::vector<CapRule> caps;
   std::vector<std::string> positions;  // UUIDs that caps by position mean where there is no view
+  std::size_t backtrace = 0;           // frames of a call stack in findings; 0: none
   unsigned needs = dispatch::kFence;
   std::unique_ptr<journal::Journal> journal;
 };

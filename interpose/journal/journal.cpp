@@ -1,6 +1,8 @@
 // See journal.h.
 #include "journal/journal.h"
 
+#include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +20,7 @@
 #include "journal/process_file.h"
 #include "journal/record.h"
 #include "journal/run_directory.h"
+#include "journal/stack.h"
 #include "journal/write.h"
 
 namespace gpufence::journal {
@@ -140,6 +143,7 @@ Journal::Journal(const Settings& settings) : state_(std::make_unique<State>(sett
 Journal::~Journal() = default;
 
 void Journal::say(const Finding& finding) {
+  const WithoutCancellation whole;
   {
     const std::lock_guard guard(state_->lock);
     state_->add(finding.code);
@@ -248,7 +252,12 @@ void Journal::record(const Finding& finding, std::uint64_t count) {
         make_private_directory(settings_.run_directory))
       append_line(path, line, 0600, kMostRecordBytes);
   }
-  if (settings_.log.empty() || append_line(settings_.log, line, 0644)) return;
+  if (settings_.log.empty()) return;
+  struct stat status {};
+  const bool is_pipe = ::stat(settings_.log.c_str(), &status) == 0 && !S_ISREG(status.st_mode);
+  if (append_line(settings_.log,
+                  is_pipe ? to_json_line_within(finding, speaker(settings_), count, PIPE_BUF) : line, 0644))
+    return;
   const std::string reason = std::strerror(errno);
   if (state_->log_failed.exchange(true)) return;
   const Finding lost{.code = "GF502",
@@ -261,13 +270,14 @@ void Journal::record(const Finding& finding, std::uint64_t count) {
 
 void Journal::print(const Finding& finding, std::uint64_t count) {
   if (settings_.json) {
-    write_quietly(settings_.descriptor, to_json_line(finding, speaker(settings_), count));
+    write_quietly(settings_.descriptor, to_json_line_within(finding, speaker(settings_), count, PIPE_BUF));
     return;
   }
   const std::string lead = *finding.code == '\0' ? std::string{}
                                                  : fmt::format("{} {}: ", finding.code,
                                                                in_color(finding.severity, settings_.color));
-  state_->logger.log(level_of(finding.severity), "{}{}", lead, on_one_line(finding.message));
+  state_->logger.log(level_of(finding.severity), "{}{}{}", lead, on_one_line(finding.message),
+                     stack_text(finding.stack, finding.python));
 }
 
 void Journal::count_one(const char* code) {

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpufence::journal {
 
@@ -41,6 +42,12 @@ struct Site {
   std::uint64_t offset = 0;
 };
 
+// A call in Python.
+struct PythonFrame {
+  std::string file{}, function{};
+  int line = 0;  // 0: not known
+};
+
 struct Finding {
   const char* code = "";  // "GF401"
   Severity severity = Severity::warning;
@@ -50,6 +57,9 @@ struct Finding {
   // What its record has besides the words; empty where it does not apply.
   std::string api{};  // as the programmer wrote it: "cudaMalloc"
   Site site{};
+  // With --backtrace, innermost first; a last one without an object is an address that belongs to none.
+  std::vector<Site> stack{};
+  std::vector<PythonFrame> python{};
   int tid = 0;
   std::string thread{};  // its name
   Gpu device{}, other_device{};

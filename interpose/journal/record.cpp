@@ -5,6 +5,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "journal/stack.h"
+
 namespace gpufence::journal {
 namespace {
 
@@ -27,12 +29,30 @@ json gpu(const Gpu& gpu) {
           {"name", text_or_null(gpu.name)}};
 }
 
-json site(const Site& site) {
-  if (site.object.empty()) return nullptr;
-  return {{"object", site.object},
+json frame(const Site& site) {
+  return {{"object", text_or_null(site.object)},
           {"build_id", text_or_null(site.build_id)},
           {"symbol", text_or_null(site.symbol)},
           {"offset", site.offset}};
+}
+
+json site(const Site& site) {
+  return site.object.empty() ? json(nullptr) : frame(site);
+}
+
+json stack(const std::vector<Site>& frames) {
+  json out;
+  for (const Site& one : frames) out.push_back(frame(one));
+  return out;
+}
+
+json python(const std::vector<PythonFrame>& frames) {
+  json out;
+  for (const PythonFrame& one : frames)
+    out.push_back({{"file", one.file},
+                   {"line", one.line > 0 ? json(one.line) : json(nullptr)},
+                   {"function", one.function}});
+  return out;
 }
 
 std::string text_of(const json& record, const char* key) {
@@ -40,14 +60,41 @@ std::string text_of(const json& record, const char* key) {
   return found != record.end() && found->is_string() ? found->get<std::string>() : std::string{};
 }
 
-std::string key_of(const std::string& code, const json& site, const json& device, const json& other,
-                   const std::string& otherwise) {
+std::vector<Site> read_stack(const json& frames) {
+  std::vector<Site> out;
+  for (const json& frame : frames) {
+    if (!frame.is_object()) continue;
+    Site one{.object = text_of(frame, "object"), .symbol = text_of(frame, "symbol")};
+    if (const auto offset = frame.find("offset"); offset != frame.end() && offset->is_number_unsigned())
+      one.offset = offset->get<std::uint64_t>();
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+std::vector<PythonFrame> read_python(const json& frames) {
+  std::vector<PythonFrame> out;
+  for (const json& frame : frames) {
+    if (!frame.is_object()) continue;
+    PythonFrame one{text_of(frame, "file"), text_of(frame, "function")};
+    if (const auto line = frame.find("line"); line != frame.end() && line->is_number_integer())
+      one.line = line->get<int>();
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+std::string key_of(const std::string& code, const json& site, const json& python, const json& device,
+                   const json& other, const std::string& otherwise) {
   // A refusal is said once a run on each GPU, wherever it is asked from.
   if (code.starts_with("GF401") && device.is_object()) return code + ' ' + text_of(device, "uuid");
   // Masks and ordinals that are wrong in different ways are asked for at one place.
   const bool by_words = !code.starts_with("GF102") && code.starts_with("GF10");
   if (!site.is_object() || by_words) return code + ' ' + otherwise;
   std::string key = code + ' ' + text_of(site, "object") + '+' + site.value("offset", json(0)).dump();
+  // All of Python's calls come from one place in libffi.
+  if (python.is_array() && !python.empty() && python[0].is_object())
+    key += ' ' + text_of(python[0], "file") + ':' + python[0].value("line", json()).dump();
   // An extra context is the same fault wherever each process of a job works.
   const bool by_one = code.starts_with("GF202");
   for (const json* one : {&device, &other})
@@ -68,7 +115,7 @@ std::string time_text(std::uint64_t ns_since_1970) {
 std::string key_of(const Finding& finding) {
   // A note that became a warning is said again.
   return key_of(std::string(finding.code) + ' ' + std::string(text(finding.severity)), site(finding.site),
-                gpu(finding.device), gpu(finding.other_device),
+                python(finding.python), gpu(finding.device), gpu(finding.other_device),
                 finding.once.empty() ? finding.message : finding.once);
 }
 
@@ -85,8 +132,8 @@ std::string to_json_line(const Finding& finding, const Speaker& speaker, std::ui
                        {"message", finding.message},
                        {"api", text_or_null(finding.api)},
                        {"site", site(finding.site)},
-                       {"stack", nullptr},
-                       {"python", nullptr},
+                       {"stack", stack(finding.stack)},
+                       {"python", python(finding.python)},
                        {"device", gpu(finding.device)},
                        {"other_device", gpu(finding.other_device)},
                        {"bytes", number_or_null(finding.bytes)},
@@ -97,6 +144,21 @@ std::string to_json_line(const Finding& finding, const Speaker& speaker, std::ui
                        {"count", count}};
   // Names of threads, files and GPUs need not be UTF-8.
   return record.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
+std::string to_json_line_within(const Finding& finding, const Speaker& speaker, std::uint64_t count,
+                                std::size_t most) {
+  std::string line = to_json_line(finding, speaker, count);
+  Finding shorter;
+  if (line.size() > most) shorter = finding;
+  while (line.size() > most && shorter.stack.size() + shorter.python.size() > 0) {
+    if (shorter.stack.size() >= shorter.python.size())
+      shorter.stack.pop_back();
+    else
+      shorter.python.pop_back();
+    line = to_json_line(shorter, speaker, count);
+  }
+  return line;
 }
 
 std::vector<Record> read_records(std::string_view text) {
@@ -125,8 +187,9 @@ std::vector<Record> read_records(std::string_view text) {
       const auto found = read.find(key);
       return found == read.end() ? json() : *found;
     };
-    record.key = key_of(record.code + ' ' + record.severity, part("site"), part("device"),
+    record.key = key_of(record.code + ' ' + record.severity, part("site"), part("python"), part("device"),
                         part("other_device"), record.message);
+    record.stack = stack_text(read_stack(part("stack")), read_python(part("python")));
     record.line = line;
     records.push_back(std::move(record));
   }

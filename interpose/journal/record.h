@@ -25,6 +25,11 @@ struct Speaker {
 
 [[nodiscard]] std::string to_json_line(const Finding& finding, const Speaker& speaker, std::uint64_t count);
 
+// The same in at most so many bytes, if leaving out outer frames of its stacks is enough: what a pipe takes
+// at once is whole, whoever else writes.
+[[nodiscard]] std::string to_json_line_within(const Finding& finding, const Speaker& speaker,
+                                              std::uint64_t count, std::size_t most);
+
 // "2026-11-30T19:10:38.123456Z"
 [[nodiscard]] std::string time_text(std::uint64_t ns_since_1970);
 
@@ -34,8 +39,9 @@ struct Record {
   int pid = 0;
   std::uint64_t count = 0;
   std::optional<std::uint64_t> bytes{};
-  std::string key;   // equal in records of the same finding, also of several processes
-  std::string line;  // as it was read, without the newline
+  std::string key;    // equal in records of the same finding, also of several processes
+  std::string stack;  // "; stack: …; python: …"; empty: it has none
+  std::string line;   // as it was read, without the newline
 };
 
 // Records in the order of the text; what is no record of this schema is left out.

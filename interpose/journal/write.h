@@ -3,9 +3,24 @@
 // lose our text and leave the program alone.
 #pragma once
 
+#include <pthread.h>
+
 #include <string_view>
 
 namespace gpufence::journal {
+
+// A thread that is cancelled ends in the next call that may wait, and so it would in one of ours: below a
+// hook, which nothing may be thrown through, that would end the program.
+class WithoutCancellation {
+ public:
+  WithoutCancellation() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~WithoutCancellation() { pthread_setcancelstate(before_, nullptr); }
+  WithoutCancellation(const WithoutCancellation&) = delete;
+  WithoutCancellation& operator=(const WithoutCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
 
 // Writes all of it, in pieces that a pipe takes whole. False if any of it was lost (errno tells why).
 bool write_quietly(int descriptor, std::string_view text) noexcept;

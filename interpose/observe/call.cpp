@@ -1,16 +1,17 @@
 // See call.h. The version suffix is dropped where people read: they wrote cuMemAlloc, not cuMemAlloc_v2.
 #include "observe/call.h"
 
-#include <cxxabi.h>
-#include <dlfcn.h>
-#include <link.h>
-#include <unwind.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
+
+#include "journal/stack.h"
+#include "observe/demangle.h"
+#include "observe/objects.h"
+#include "observe/unwind.h"
 
 namespace gpufence::observe {
 
@@ -18,155 +19,115 @@ thread_local constinit Outermost outermost{};
 
 namespace {
 
-std::string demangled(const char* symbol) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  std::string out = text != nullptr && status == 0 ? text : symbol;
-  std::free(text);
-  return out;
+std::uintptr_t number(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address);
 }
 
-const char* file_name(const char* path) {
-  const char* slash = std::strrchr(path, '/');
-  return slash != nullptr ? slash + 1 : path;
-}
-
-std::uint64_t offset_in(const void* address, const Dl_info& info) {
-  return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(info.dli_fbase);
+// Of a place that a call returns to: the call is before it.
+std::optional<Object> object_of(const void* address) {
+  return address != nullptr ? object_at(number(address) - 1) : std::nullopt;
 }
 
 // The libraries of NVIDIA's toolkit and driver, and ourselves: between the program and the driver, never the
 // place where it went wrong.
-bool of_cuda(const void* address) {
-  Dl_info info{};
-  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;
-  const std::string_view file = file_name(info.dli_fname);
-  for (const std::string_view name :
-       {"libcuda.so", "libcudart.so", "libgpufence", "libnvidia-", "libcublas", "libcudnn", "libcufft",
-        "libcurand", "libcusolver", "libcusparse", "libnccl", "libnpp", "libnvrtc", "libnvJitLink",
-        "libnvjpeg", "libcutensor"}) {
-    if (file.starts_with(name)) return true;
+bool of_cuda(std::uintptr_t at) noexcept {
+  try {
+    const std::optional<Object> object = object_at(at);
+    return object && journal::is_cuda_library(object->file());
+  } catch (...) {
+    return false;
   }
-  return false;
 }
 
-_Unwind_Reason_Code first_outside(_Unwind_Context* frame, void* found) {
-  const auto* address = reinterpret_cast<const void*>(_Unwind_GetIP(frame));
-  if (address == nullptr || of_cuda(address)) return _URC_NO_REASON;
-  *static_cast<const void**>(found) = address;
-  return _URC_END_OF_STACK;
-}
-
-bool of_libc(const void* address) {
-  Dl_info info{};
-  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return false;
-  const std::string_view file = file_name(info.dli_fname);
-  return file.starts_with("libc.so") || file.starts_with("libc-2") || file.starts_with("libpthread") ||
-         file.starts_with("ld-linux");
-}
-
-_Unwind_Reason_Code first_above_libc(_Unwind_Context* frame, void* found) {
-  const auto* address = reinterpret_cast<const void*>(_Unwind_GetIP(frame));
-  if (address == nullptr || of_cuda(address) || of_libc(address)) return _URC_NO_REASON;
-  *static_cast<const void**>(found) = address;
-  return _URC_END_OF_STACK;
-}
-
-_Unwind_Reason_Code find_exit(_Unwind_Context* frame, void* found) {
-  // The byte before: exit() does not return, so its return address lies behind it.
-  const auto* address = reinterpret_cast<const void*>(_Unwind_GetIP(frame) - 1);
-  Dl_info info{};
-  if (dladdr(address, &info) == 0 || info.dli_sname == nullptr || std::strcmp(info.dli_sname, "exit") != 0)
-    return _URC_NO_REASON;
-  *static_cast<bool*>(found) = true;
-  return _URC_END_OF_STACK;
-}
-
-// From the object's PT_NOTE segments, in hexadecimal; empty if it was linked without one.
-std::string build_id(const link_map* object, const void* base) {
-  const auto* header = static_cast<const ElfW(Ehdr)*>(base);
-  if (object == nullptr || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return {};
-  const auto* segment = reinterpret_cast<const ElfW(Phdr)*>(static_cast<const char*>(base) + header->e_phoff);
-  for (int i = 0; i < header->e_phnum; ++i, ++segment) {
-    if (segment->p_type != PT_NOTE) continue;
-    const auto* at = reinterpret_cast<const char*>(object->l_addr + segment->p_vaddr);
-    const char* end = at + segment->p_memsz;
-    while (at + sizeof(ElfW(Nhdr)) <= end) {
-      const auto* note = reinterpret_cast<const ElfW(Nhdr)*>(at);
-      const char* name = at + sizeof *note;
-      const char* text = name + (note->n_namesz + 3) / 4 * 4;
-      if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && std::memcmp(name, "GNU", 4) == 0) {
-        std::string id;
-        for (ElfW(Word) byte = 0; byte < note->n_descsz; ++byte) {
-          char digits[3];
-          std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(text[byte]));
-          id += digits;
-        }
-        return id;
-      }
-      at = text + (note->n_descsz + 3) / 4 * 4;
-    }
+bool of_libc(std::uintptr_t at) noexcept {
+  try {
+    const std::optional<Object> object = object_at(at);
+    const std::string_view file = object ? object->file() : "";
+    return file.starts_with("libc.so") || file.starts_with("libc-2") || file.starts_with("libpthread") ||
+           file.starts_with("ld-linux");
+  } catch (...) {
+    return false;
   }
-  return {};
+}
+
+template <bool (*... skipped)(std::uintptr_t) noexcept>
+const void* first_outside() noexcept {
+  const void* found = nullptr;
+  walk(
+      registers_here(),
+      [](std::uintptr_t at, bool after_call, void* out) {
+        if ((skipped(at - (after_call ? 1 : 0)) || ...)) return true;
+        *static_cast<const void**>(out) = reinterpret_cast<const void*>(at);
+        return false;
+      },
+      &found);
+  return found;
 }
 
 }  // namespace
 
 Call outside_cuda(Call call) noexcept {
-  if (call.caller != nullptr && of_cuda(call.caller)) {
-    const void* found = nullptr;
-    _Unwind_Backtrace(first_outside, &found);
+  if (call.caller != nullptr && of_cuda(number(call.caller) - 1)) {
+    const void* found = first_outside<of_cuda>();
     if (found != nullptr) call.caller = found;
   }
   return call;
 }
 
 bool is_of_cuda(const void* address) noexcept {
-  return of_cuda(address);
+  return address != nullptr && of_cuda(number(address) - 1);
 }
 
 const void* outside_libc() noexcept {
-  const void* found = nullptr;
-  _Unwind_Backtrace(first_above_libc, &found);
-  return found;
+  return first_outside<of_cuda, of_libc>();
 }
 
 bool exiting() noexcept {
   bool found = false;
-  _Unwind_Backtrace(find_exit, &found);
+  walk(
+      registers_here(),
+      [](std::uintptr_t at, bool after_call, void* out) {
+        // exit() does not return, so its return address may lie behind it.
+        const std::uintptr_t call = at - (after_call ? 1 : 0);
+        try {
+          const std::optional<Object> object = object_at(call);
+          const char* symbol = object ? symbol_at(*object, call) : nullptr;
+          if (symbol == nullptr || std::strcmp(symbol, "exit") != 0) return true;
+        } catch (...) {
+          return false;
+        }
+        *static_cast<bool*>(out) = true;
+        return false;
+      },
+      &found);
   return found;
 }
 
-journal::Site site_of(const void* address) {
+journal::Site site_in(const Object& object, std::uintptr_t shown, std::uintptr_t at) {
   journal::Site site;
-  Dl_info info{};
-  void* object = nullptr;
-  if (address == nullptr || dladdr1(address, &info, &object, RTLD_DL_LINKMAP) == 0 ||
-      info.dli_fname == nullptr)
-    return site;
-  site.object = journal::on_one_line(file_name(info.dli_fname));
-  site.offset = offset_in(address, info);
-  site.build_id = build_id(static_cast<const link_map*>(object), info.dli_fbase);
-  if (info.dli_sname != nullptr) site.symbol = demangled(info.dli_sname);
+  site.object = journal::on_one_line(object.file());
+  site.offset = shown - object.begin;
+  site.build_id = build_id(object);
+  if (const char* symbol = symbol_at(object, at); symbol != nullptr) site.symbol = demangled(symbol);
   return site;
 }
 
+journal::Site site_of(const void* address) {
+  const std::optional<Object> object = object_of(address);
+  return object ? site_in(*object, number(address), number(address) - 1) : journal::Site{};
+}
+
 std::string object_text(const void* address) {
-  Dl_info info{};
-  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
-    return "an unknown place";
-  return journal::on_one_line(file_name(info.dli_fname));
+  const std::optional<Object> object = object_of(address);
+  return object ? journal::on_one_line(object->file()) : "an unknown place";
 }
 
 std::string site_text(const void* address) {
-  Dl_info info{};
-  if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr)
-    return "an unknown place";
+  const journal::Site site = site_of(address);
+  if (site.object.empty()) return "an unknown place";
   char offset[32];
-  std::snprintf(offset, sizeof offset, "+0x%zx", static_cast<std::size_t>(offset_in(address, info)));
-  std::string out = journal::on_one_line(file_name(info.dli_fname)) + offset;
-  if (info.dli_sname != nullptr) out += " (" + demangled(info.dli_sname) + ")";
-  return out;
+  std::snprintf(offset, sizeof offset, "+0x%zx", static_cast<std::size_t>(site.offset));
+  return site.object + offset + (site.symbol.empty() ? "" : " (" + site.symbol + ")");
 }
 
 std::string kernel_text(const char* mangled) {

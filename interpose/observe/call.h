@@ -3,6 +3,7 @@
 // programmer wrote it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "journal/journal.h"
@@ -57,6 +58,9 @@ class InCall {
 
 // The place as a record has it.
 [[nodiscard]] journal::Site site_of(const void* address);
+// The same of a place in an object that is known: `at` decides the function, `shown` is what is said.
+struct Object;
+[[nodiscard]] journal::Site site_in(const Object& object, std::uintptr_t shown, std::uintptr_t at);
 // "libtorch_cuda.so": the file that the address belongs to.
 [[nodiscard]] std::string object_text(const void* address);
 

@@ -122,6 +122,8 @@ def core_exports(a):
     assert [name for name, _, defined in symbols if defined] == ["gpufence_core"], [n for n, _, d in symbols if d]
     imports = {name for name, _, defined in symbols if not defined}
     assert not imports & {"dlsym", "dlvsym"}, "the core imports dlsym"
+    # They wait for the loader, which may wait for us (observe/objects.h).
+    assert not imports & {"dladdr", "dladdr1"}, "the core imports dladdr"
     if not a.sanitized:
         assert not any("libstdc++" in name or "libcuda" in name for name in needed(a.core)), needed(a.core)
     # Nothing that ends the host or takes its signals.

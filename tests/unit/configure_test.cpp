@@ -62,6 +62,17 @@ TEST(Configure, ACapBindsTheMemoryHooks) {
   EXPECT_NE(c.rules->needs & dispatch::kCap, 0u);
 }
 
+TEST(Configure, ABacktraceIsANumberOfCalls) {
+  EXPECT_EQ(with({}).rules->backtrace, 0u);
+  EXPECT_EQ(with({{"GPUFENCE_BACKTRACE", "64"}}).rules->backtrace, 64u);
+  for (const char* bad : {"0", "65", "-1", "all", "8 ", "99999999999999999999"}) {
+    const Configuration c = with({{"GPUFENCE_BACKTRACE", bad}, {"GPUFENCE_VIEW", ""}});
+    EXPECT_EQ(c.rules->backtrace, 0u) << bad;
+    EXPECT_EQ(c.rules->journal->counts(), (std::map<std::string, std::uint64_t>{{"GF502", 1}})) << bad;
+    EXPECT_FALSE(denied(c)) << bad;  // less is told; nothing is let through
+  }
+}
+
 TEST(Configure, ACapThatCanNotBeReadDenies) {
   EXPECT_TRUE(denied(with({{"GPUFENCE_GPU_MEM", "lots"}})));
   EXPECT_TRUE(denied(with({{"GPUFENCE_GPU_MEM_PER_PROCESS", "8"}})));

@@ -53,6 +53,54 @@ TEST(Record, SaysNullWhereAKeyDoesNotApply) {
       "\"stack\":null,\"thread\":null,\"tid\":null,\"time\":\"1970-01-01T00:00:00.000000Z\"}\n");
 }
 
+Finding with_stacks() {
+  Finding finding = kFull;
+  finding.stack = {finding.site,
+                   {.object = "app", .build_id = "0badcafe", .symbol = "main", .offset = 20480},
+                   {.offset = 0x4141}};
+  finding.python = {{"/home/ada/train.py", "step", 41}, {"/home/ada/train.py", "<module>", 0}};
+  return finding;
+}
+
+TEST(Record, HasCallStacksWhereTheyAreKnown) {
+  const std::string line = to_json_line(with_stacks(), {"r", 4711, "", 0}, 1);
+  EXPECT_NE(line.find("\"python\":[{\"file\":\"/home/ada/train.py\",\"function\":\"step\",\"line\":41},"
+                      "{\"file\":\"/home/ada/train.py\",\"function\":\"<module>\",\"line\":null}]"),
+            std::string::npos)
+      << line;
+  EXPECT_NE(
+      line.find("\"stack\":[{\"build_id\":\"0badcafe\",\"object\":\"app\",\"offset\":19472,"
+                "\"symbol\":\"step\"},{\"build_id\":\"0badcafe\",\"object\":\"app\",\"offset\":20480,"
+                "\"symbol\":\"main\"},{\"build_id\":null,\"object\":null,\"offset\":16705,\"symbol\":null}]"),
+      std::string::npos)
+      << line;
+  const std::vector<Record> records = read_records(line);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].stack,
+            "; stack: app+0x4c10 (step) < app+0x5000 (main) < unknown code at 0x4141"
+            "; python: train.py:41 (step) < train.py:? (<module>)");
+  EXPECT_EQ(records[0].key, key_of(with_stacks()));
+}
+
+TEST(Record, OfTwoLinesOfPythonIsOfTwoFindings) {
+  Finding other = with_stacks();
+  EXPECT_EQ(key_of(with_stacks()), key_of(other));
+  other.python[0].line = 42;
+  EXPECT_NE(key_of(with_stacks()), key_of(other));
+}
+
+TEST(Record, LeavesOutOuterCallsWhereAPipeTakesNoMore) {
+  Finding finding = with_stacks();
+  for (int i = 0; i < 60; ++i) finding.stack.push_back(finding.stack[1]);
+  const Speaker speaker{"r", 4711, "", 0};
+  EXPECT_GT(to_json_line(finding, speaker, 1).size(), 4096u);
+  const std::string line = to_json_line_within(finding, speaker, 1, 4096);
+  EXPECT_LE(line.size(), 4096u);
+  EXPECT_GT(line.size(), 3500u);
+  EXPECT_EQ(read_records(line).at(0).key, key_of(finding));
+  EXPECT_EQ(to_json_line_within(finding, speaker, 1, 1 << 20), to_json_line(finding, speaker, 1));
+}
+
 TEST(Record, IsReadBack) {
   const std::string line = to_json_line(kFull, {"r", 4711, "", 0}, 5);
   const std::vector<Record> records = read_records(line);

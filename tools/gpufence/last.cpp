@@ -38,7 +38,7 @@ std::string text_of(const PastRun& run) {
   for (const FoundOnce& finding : run.findings) {
     const journal::Record& first = finding.first;
     text += "gpufence[" + std::to_string(first.pid) + "] " + first.code + ' ' + first.severity + ": " +
-            escaped(first.message);
+            escaped(first.message + first.stack);
     if (finding.count > 1) text += " (×" + std::to_string(finding.count);
     if (finding.pids.size() > 1) {
       text += std::string(finding.count > 1 ? ", in " : " (in ") + std::to_string(finding.pids.size()) +

@@ -59,7 +59,7 @@ tl::expected<ReadOptions, Error> read_options(std::span<const OptionSpec> specs,
       if (equals != std::string::npos) {
         if (spec->value.empty()) return tl::unexpected(Error{written, "takes no value", remedy});
         value = word.substr(equals + 1);
-      } else if (!spec->value.empty()) {
+      } else if (!spec->value.empty() && spec->value.front() != '[') {
         auto next = next_word(*spec, written, at);
         if (!next) return tl::unexpected(next.error());
         value = *std::move(next);
@@ -100,7 +100,7 @@ std::string help_of(std::span<const OptionSpec> specs) {
     if (!spec.heading.empty()) text += ' ' + std::string(spec.heading) + '\n';
     std::string line = spec.letter != 0 ? std::string("  -") + spec.letter + ", " : std::string("      ");
     line += "--" + std::string(spec.name);
-    if (!spec.value.empty()) line += ' ' + std::string(spec.value);
+    if (!spec.value.empty()) line += (spec.value.front() == '[' ? "" : " ") + std::string(spec.value);
     line += line.size() + 2 > kHelpColumn ? "\n" + std::string(kHelpColumn, ' ')
                                           : std::string(kHelpColumn - line.size(), ' ');
     for (const char c : spec.help) {

@@ -18,12 +18,13 @@ namespace gpufence::command {
 struct OptionSpec {
   char letter = 0;         // 0: no short form
   std::string_view name;   // without dashes
-  std::string_view value;  // what the value is called in help; empty: a flag
+  std::string_view value;  // what the value is called in help; empty: a flag; "[=N]": it may be left out
   std::string_view help;   // one line; lines after the first are indented
   bool repeatable = false;
   std::string_view heading{};  // starts a group in help
 };
 
+// A value that may be left out is never the next word: `--backtrace 8` would leave open what 8 is.
 struct GivenOption {
   const OptionSpec* spec = nullptr;
   std::string written;  // "-d", "--devices": as errors name it

@@ -488,6 +488,7 @@ Answer<Plan> Planner::run() {
   if (options_.remap) set("GPUFENCE_REMAP", policies::to_text(*plan_.remap));
   if (options_.report) set("GPUFENCE_REPORT", "stderr");
   if (options_.diagnose) set("GPUFENCE_DIAGNOSE", *options_.diagnose);
+  if (options_.backtrace) set("GPUFENCE_BACKTRACE", *options_.backtrace);
   if (options_.ignore) set("GPUFENCE_IGNORE", *options_.ignore);
   if (options_.log_format) set("GPUFENCE_LOG_FORMAT", *options_.log_format);
   if (options_.color) set("GPUFENCE_COLOR", *options_.color);

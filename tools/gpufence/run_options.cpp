@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "tools/gpufence/options.h"
 #include "tools/gpufence/subcommands.h"
@@ -32,6 +33,8 @@ constexpr std::array kOptions{
     OptionSpec{0, "gpu-mem-per-process", "CAP", "cap for each process on each GPU"},
     OptionSpec{0, "diagnose", "LEVEL", "off · default · all (pointer arguments at each launch)", false,
                "what is said"},
+    OptionSpec{0, "backtrace", "[=N]",
+               "call stacks in findings, native and Python, of N calls at most: 1 to 64,\nwithout N 16"},
     OptionSpec{0, "ignore", "GFxxx,…", "findings that are counted and not said"},
     OptionSpec{0, "log", "FILE",
                "every finding of every process to FILE as well, as JSON lines; in it %p is the\npid, %u the "
@@ -65,6 +68,18 @@ tl::expected<std::string, Error> one_of(const GivenOption& given, const std::vec
     text += (text.empty() ? "" : " or ") + std::string(choice);
   }
   return tl::unexpected(Error{given.written + ' ' + given.value, "is no choice", "write " + text});
+}
+
+tl::expected<std::string, Error> number_of_frames(const GivenOption& given) {
+  constexpr int kDefault = 16, kMost = 64;
+  const std::string& text = given.value;
+  if (text.empty()) return std::to_string(kDefault);
+  int frames = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), frames);
+  if (failed != std::errc{} || end != text.data() + text.size() || frames < 1 || frames > kMost)
+    return tl::unexpected(Error{given.written + '=' + text, "is no number of calls from 1 to 64",
+                                "write --backtrace=16, or --backtrace alone for that"});
+  return std::to_string(frames);
 }
 
 struct Choice {
@@ -128,6 +143,11 @@ tl::expected<RunOptions, Error> read_run_options(std::span<const std::string> wo
       auto chosen = one_of(given, choice.of);
       if (!chosen) return tl::unexpected(chosen.error());
       *choice.to = *chosen;
+    }
+    if (name == "backtrace") {
+      auto frames = number_of_frames(given);
+      if (!frames) return tl::unexpected(frames.error());
+      options.backtrace = *frames;
     }
     if (name == "ignore") {
       if (auto codes = are_codes(given); !codes) return tl::unexpected(codes.error());

@@ -26,6 +26,7 @@ struct RunOptions {
   std::optional<std::string> log_format;  // "text" or "json"
   std::optional<std::string> ignore;      // GFxxx,…
   std::optional<std::string> diagnose;    // "off", "default" or "all"
+  std::optional<std::string> backtrace;   // frames, "1" to "64"
   std::optional<std::string> color;       // "auto", "always" or "never"
   std::optional<std::string> loudness;    // what GPUFENCE_STDERR becomes: "error" or "info"
   std::optional<std::string> fail_on;     // "info", "warning", "error" or a code

@@ -84,6 +84,20 @@ TEST(RunOptions, ImpossibleValuesAreErrors) {
   EXPECT_EQ(error({"-d", "1", "--devices", "2", "p"}), "--devices: is given twice; write it once");
 }
 
+TEST(RunOptions, ABacktraceHasANumberAttachedOrNone) {
+  EXPECT_EQ(read({"p"}).backtrace, std::nullopt);
+  EXPECT_EQ(read({"--backtrace", "p"}).backtrace, "16");
+  EXPECT_EQ(read({"--backtrace", "8"}).program, Words{"8"});
+  EXPECT_EQ(read({"--backtrace=1", "p"}).backtrace, "1");
+  EXPECT_EQ(read({"--backtrace=064", "p"}).backtrace, "64");
+  for (const char* bad : {"0", "65", "x", "8x", "-8", "1.5", "99999999999999999999"})
+    EXPECT_EQ(
+        error({std::string("--backtrace=") + bad, "p"}),
+        std::string("--backtrace=") + bad +
+            ": is no number of calls from 1 to 64; write --backtrace=16, or --backtrace alone for that");
+  EXPECT_EQ(error({"--backtrace", "--backtrace=8", "p"}), "--backtrace: is given twice; write it once");
+}
+
 TEST(RunOptions, EnvMayBeRepeated) {
   EXPECT_EQ(read({"--env", "A=1", "--env", "B==", "p"}).env, (Words{"A=1", "B=="}));
 }
@@ -104,10 +118,11 @@ TEST(RunOptions, TheLastOfQuietAndVerboseCounts) {
 
 TEST(RunOptions, HelpNamesEveryOption) {
   const std::string help = run_help();
-  for (const char* option : {"-d, --devices LIST", "--numbering HOW", "--order HOW", "--ignore-mask",
-                             "--remap A=B,…", "-m, --gpu-mem CAP", "--gpu-mem-per-process CAP",
-                             "--report-file FILE", "-q, --quiet", "-v, --verbose", "--dry-run", "--sim SPEC",
-                             "--name LABEL", "--env K=V", "-h, --help", "--help-all", "-V, --version"})
+  for (const char* option :
+       {"-d, --devices LIST", "--numbering HOW", "--order HOW", "--ignore-mask", "--remap A=B,…",
+        "-m, --gpu-mem CAP", "--gpu-mem-per-process CAP", "--backtrace[=N]", "--report-file FILE",
+        "-q, --quiet", "-v, --verbose", "--dry-run", "--sim SPEC", "--name LABEL", "--env K=V", "-h, --help",
+        "--help-all", "-V, --version"})
     EXPECT_NE(help.find(option), std::string::npos) << option;
 }
 
