@@ -9,6 +9,7 @@
 #include "driver.h"
 #include "exports.h"
 #include "inside.h"
+#include "tools.h"
 #include "truth.h"
 
 using namespace gpufence::sim;
@@ -44,6 +45,9 @@ bool is_compiler(void* caller) {
   return name.starts_with("libnvrtc") || name.starts_with("libnvJitLink");
 }
 
+constinit ToolsTable the_tools = {
+    sizeof(ToolsTable), {nullptr}, [] { return static_cast<void*>(current_context()); }};
+
 constinit const TruthTable kTruth = {
     sizeof(TruthTable),
     [] { return this_machine().driver_version; },
@@ -62,6 +66,7 @@ constinit const TruthTable kTruth = {
       *slot = static_cast<int>(device->gpu->pci_device);
       return 0;
     },
+    &the_tools,
 };
 
 }  // namespace
@@ -80,7 +85,10 @@ CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   return always(__func__, [&] {
     if (out == nullptr || id == nullptr) return CUDA_ERROR_INVALID_VALUE;
     const auto is = [&](const char* known) { return memcmp(id->bytes, known, sizeof id->bytes) == 0; };
-    *out = is(kTruthTableId) ? static_cast<const void*>(&kTruth) : is(kInsideTableId) ? &kInside : nullptr;
+    *out = is(kTruthTableId)    ? static_cast<const void*>(&kTruth)
+           : is(kInsideTableId) ? static_cast<const void*>(&kInside)
+           : is(kToolsTableId)  ? &the_tools
+                                : nullptr;
     // Only NVIDIA's own libraries ask for other tables, first of all its runtime, which many of them hold:
     // better said than left to its error.
     if (*out == nullptr && !is_compiler(caller)) {

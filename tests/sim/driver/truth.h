@@ -6,6 +6,8 @@
 
 namespace gpufence::sim {
 
+struct ToolsTable;  // tools.h
+
 // The id to pass to cuGetExportTable: the ASCII text "gpufence-simtru1".
 inline constexpr char kTruthTableId[17] = "gpufence-simtru1";
 
@@ -15,6 +17,8 @@ struct TruthTable {
   int (*device_count)();                                   // visible devices after the mask; -1 before cuInit
   int (*device_uuid)(int ordinal, unsigned char out[16]);  // 0, or -1 for no such ordinal
   int (*device_pci)(int ordinal, int* domain, int* bus, int* device);
+  // A tool finds it by an id of its own; the runtime asks for one table, as NVIDIA's does.
+  const ToolsTable* tools;
 };
 
 }  // namespace gpufence::sim

@@ -18,3 +18,8 @@
 #include <cuda_runtime_api.h>
 
 #pragma GCC visibility pop
+
+// The calls themselves, under names of their own: each public one tells a tool of itself first (told.cpp).
+#if defined(GPUFENCE_SIM_TOLD)
+#include "told_names.h"
+#endif

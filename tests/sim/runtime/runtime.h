@@ -8,6 +8,10 @@
 
 #include "tests/sim/runtime/driver.h"
 
+namespace gpufence::sim {
+struct ToolsTable;
+}
+
 namespace gpufence::sim::runtime {
 
 inline constexpr int kMaxDevices = 64;
@@ -67,6 +71,13 @@ class Runtime {
 // device count, a UUID or a PCI id? cudaErrorSoftwareValidityNotEstablished (103) if so, or if it is not our
 // driver.
 cudaError_t check_validity(const Runtime& runtime);
+
+#ifdef GPUFENCE_SIM_TOLD
+// From here on whoever listens there is told of this runtime's calls (told.cpp).
+void tell_tools(const ToolsTable* tools);
+#else
+inline void tell_tools(const ToolsTable*) {}
+#endif
 
 // The runtime's code for a driver's: the same number where the runtime has one, else cudaErrorUnknown.
 cudaError_t from_driver(CUresult result);

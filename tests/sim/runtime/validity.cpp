@@ -40,6 +40,7 @@ cudaError_t check_validity(const Runtime& runtime) {
     if (!same_device(truth, ordinal, runtime.properties(ordinal)))
       return cudaErrorSoftwareValidityNotEstablished;
   }
+  tell_tools(truth.tools);
   return cudaSuccess;
 }
 
