@@ -16,6 +16,7 @@
 #include "dispatch/dispatch.h"
 #include "hooks/choice.h"
 #include "hooks/mask.h"
+#include "hooks/watch.h"
 #include "journal/log_file.h"
 #include "journal/process_file.h"
 #include "journal/report.h"
@@ -436,6 +437,10 @@ unsigned dispatch::arm(bool for_cuda) {
     first_cuda_call_ns.compare_exchange_strong(none, std::max<std::uint64_t>(observe::process_age_ns(), 1));
   }
   return hooks::rules().needs;
+}
+
+void dispatch::tool_wanted(const char* name, const void* caller) noexcept {
+  hooks::give_way_to_tool(name, caller);
 }
 
 void dispatch::cannot_bind(const std::string& why) {

@@ -191,7 +191,7 @@ int route(const void* address) noexcept {
   return slot_of(*gate(), *records()[record]);
 }
 
-constexpr gpufence_core kCore{GPUFENCE_GATE_VERSION, resolve, route};
+constexpr gpufence_core kCore{GPUFENCE_GATE_VERSION, resolve, route, tool_wanted};
 
 }  // namespace
 

@@ -22,6 +22,9 @@ unsigned arm(bool for_cuda);
 // Called by arm's owner when the driver at hand can't be bound: the message of GF501. Defined in fence.cpp.
 void cannot_bind(const std::string& why);
 
+// Somebody looks CUPTI up. Defined in fence.cpp.
+void tool_wanted(const char* name, const void* caller) noexcept;
+
 // The gate that loaded this core; null in unit tests that run without one.
 [[nodiscard]] const gpufence_gate* gate();
 

@@ -549,7 +549,15 @@ static int left_alone(const char *name, const void *caller) {
   return kind == GPUFENCE_OBJECT_DRIVER || kind == GPUFENCE_OBJECT_NVML || kind == GPUFENCE_OBJECT_NVIDIA;
 }
 
+/* CUPTI admits one subscriber. The core itself looks up past us. */
+static void notice_tool(const char *name, const void *caller) {
+  if (!name || !begins(name, "cupti")) return;
+  const struct gpufence_core *loaded = atomic_load_explicit(&core, memory_order_acquire);
+  if (loaded) loaded->tool_wanted(name, caller);
+}
+
 static struct answer answer(void *handle, const char *name, const char *version, const void *caller, void *jump) {
+  notice_tool(name, caller);
   if (left_alone(name, caller)) return (struct answer){0, jump};
   if (handle == RTLD_DEFAULT || handle == RTLD_NEXT) {
     if (!hooked_anywhere(name)) return (struct answer){0, jump};

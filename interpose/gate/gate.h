@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define GPUFENCE_GATE_VERSION 1u
+#define GPUFENCE_GATE_VERSION 2u
 
 /* Which library exports a hooked name. A runtime name stands once a version node, each with a slot of its own. */
 enum gpufence_node {
@@ -56,6 +56,8 @@ struct gpufence_core {
   void *(*resolve)(uint32_t index, void *caller);
   /* The index of the hook for which the driver handed out `address`, or -1. */
   int (*route)(const void *address);
+  /* `caller` looks CUPTI's function `name` up: whoever holds CUPTI on the fence's behalf leaves. */
+  void (*tool_wanted)(const char *name, const void *caller);
 };
 
 /* The only export of libgpufence-core.so. NULL when the versions differ. */

@@ -78,8 +78,8 @@ void say_suspect(const char* kernel, std::uint32_t number, CUdeviceptr address, 
 
 }  // namespace
 
-void check_arguments(const void* function, CUstream stream, void** params, void** extra,
-                     const observe::Call& call) noexcept {
+void check_arguments(const void* function, CUstream stream, void** params, void** extra, const char* api,
+                     const void* caller) noexcept {
   observe::Owners* known = owners();
   if (known == nullptr || (params == nullptr && extra == nullptr)) return;
   std::optional<observe::Owner> code = known->find(observe::Kind::function, function);
@@ -116,7 +116,7 @@ void check_arguments(const void* function, CUstream stream, void** params, void*
       if (owner < 0 || owner == device || reaches(device, owner)) continue;
       owner = device_of_now(word);
       if (owner < 0 || owner == device || reaches(device, owner) || usable_here(word)) continue;
-      say_suspect(code->name, i + 1, word, device, owner, call);
+      say_suspect(code->name, i + 1, word, device, owner, observe::current(api, caller));
     }
   }
 }

@@ -7,9 +7,9 @@
 
 namespace gpufence::hooks {
 
-// Before the launch. `function` is a CUfunction or a CUkernel.
-void check_arguments(const void* function, CUstream stream, void** params, void** extra,
-                     const observe::Call& call) noexcept;
+// Before the launch. `function` is a CUfunction or a CUkernel. What call it is, is asked only for a finding.
+void check_arguments(const void* function, CUstream stream, void** params, void** extra, const char* api,
+                     const void* caller) noexcept;
 
 // Whatever call came back with `result`: an illegal address may have come from what check_arguments saw.
 void explain_fault(CUresult result) noexcept;

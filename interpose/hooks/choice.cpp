@@ -50,9 +50,9 @@ void settle_at(int device) noexcept {
   threads_at[device].fetch_add(1, std::memory_order_relaxed);
 }
 
-// The call that this thread is in comes from a shared runtime, and is none that chooses.
+// The call that this thread is in comes from a runtime that shows its calls, and is none that chooses.
 bool by_default(const void* caller) noexcept {
-  if (observe::outermost.call.caller != nullptr) return !observe::outermost.chooses;
+  if (observe::in_runtime_call()) return !observe::outermost.chooses;
   return observe::object_text(caller).starts_with("libcudart.so");
 }
 
@@ -183,7 +183,7 @@ void arrived(CUcontext context, const char* api, const void* caller) noexcept {
   if (handles == nullptr || this_thread.settled || context == nullptr) return;
   const std::optional<observe::Owner> owner = handles->find(observe::Kind::context, context);
   if (!owner || !known(owner->device)) return;
-  if (observe::outermost.chooses) return;  // noted when it has succeeded
+  if (observe::in_runtime_call() && observe::outermost.chooses) return;  // noted when it has succeeded
   if (!by_default(caller)) return note_choice(owner->device);
   const int other = elsewhere(owner->device);
   if (other < 0) return settle_at(owner->device);

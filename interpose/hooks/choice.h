@@ -1,7 +1,7 @@
 // Which GPU each thread works on, and whether it said so. CUDA puts a thread that says nothing on CUDA 0: a
 // helper thread's first call then works on the wrong GPU, or leaves a context of hundreds of MiB on it, in
-// silence. Only a shared runtime shows the difference between cudaSetDevice(0) and no choice at all; where it
-// is linked statically every thread counts as having chosen.
+// silence. Only a runtime that shows its calls, a shared one or one that CUPTI tells of, shows the difference
+// between cudaSetDevice(0) and no choice at all; elsewhere every thread counts as having chosen.
 //
 // A context that a call made before any thread chose is a fault only in hindsight: the thread went on to
 // another GPU, the process worked there, and nothing was ever done where the context is. So it is watched

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "hooks/mask.h"
+#include "hooks/watch.h"
 #include "observe/process.h"
 #include "policies/mask.h"
 
@@ -331,7 +332,11 @@ HOOK(cuInit, dispatch::kFence, (unsigned int flags)) {
   if (denied()) return CUDA_ERROR_NO_DEVICE;
   if (visible() != nullptr) return real<&::cuInit>(flags);
   try {
-    return fenced_init(flags, observe::current("cuInit", __builtin_return_address(0)));
+    const CUresult result = fenced_init(flags, observe::current("cuInit", __builtin_return_address(0)));
+    // Here profilers come in too, called from within the true cuInit; for the runtime, which called us, it is
+    // the same.
+    if (result == CUDA_SUCCESS) watch_runtime();
+    return result;
   } catch (...) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

@@ -20,7 +20,7 @@ template <class Launch>
 CUresult launched(CUfunction function, CUstream stream, void** params, void** extra, const char* api,
                   const void* caller, Launch launch) noexcept {
   if ((rules().needs & dispatch::kPointers) != 0) [[unlikely]]
-    check_arguments(function, stream, params, extra, observe::current(api, caller));
+    check_arguments(function, stream, params, extra, api, caller);
   const CUresult result = launch();
   if (result == CUDA_SUCCESS) [[likely]] {
     if (const Visible* seen = visible(); seen != nullptr) count_launch(*seen);

@@ -142,7 +142,9 @@ void Ordinals::chose(int asked, const observe::Call& call) const noexcept {
 }
 
 void note_not_remapped(const char* api, const void* caller) noexcept {
-  if ((rules().needs & dispatch::kRemap) == 0 || observe::outermost.call.caller != nullptr) return;
+  if ((rules().needs & dispatch::kRemap) == 0 ||
+      (observe::in_runtime_call() && observe::outermost.watched == 0))
+    return;
   const gpufence_gate* gate = dispatch::gate();
   Dl_info info{};
   void* object = nullptr;

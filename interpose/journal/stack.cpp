@@ -44,9 +44,9 @@ std::string part(const char* name, const std::vector<std::string>& frames) {
 
 bool is_cuda_library(std::string_view file) noexcept {
   for (const std::string_view name :
-       {"libcuda.so", "libcudart.so", "libgpufence", "libnvidia-", "libcublas", "libcudnn", "libcufft",
-        "libcurand", "libcusolver", "libcusparse", "libnccl", "libnpp", "libnvrtc", "libnvJitLink",
-        "libnvjpeg", "libcutensor"}) {
+       {"libcuda.so", "libcudart.so", "libgpufence", "libnvidia-", "libcupti", "libcublas", "libcudnn",
+        "libcufft", "libcurand", "libcusolver", "libcusparse", "libnccl", "libnpp", "libnvrtc",
+        "libnvJitLink", "libnvjpeg", "libcutensor"}) {
     if (file.starts_with(name)) return true;
   }
   return false;

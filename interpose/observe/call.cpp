@@ -16,6 +16,7 @@
 namespace gpufence::observe {
 
 thread_local constinit Outermost outermost{};
+const char kOnTheStack = 0;
 
 namespace {
 
@@ -65,6 +66,16 @@ const void* first_outside() noexcept {
 }
 
 }  // namespace
+
+Call with_place(const void* otherwise) noexcept {
+  const auto* found =
+      outermost.frame != nullptr
+          ? reinterpret_cast<const void*>(caller_of_frame(registers_here(), number(outermost.frame)))
+          : nullptr;
+  const void* place = found != nullptr ? found : otherwise;
+  if (place != nullptr) outermost.call.caller = place;  // else it is looked for again
+  return {outermost.call.api, place};
+}
 
 Call outside_cuda(Call call) noexcept {
   if (call.caller != nullptr && of_cuda(number(call.caller) - 1)) {

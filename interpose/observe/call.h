@@ -3,6 +3,7 @@
 // programmer wrote it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -18,16 +19,34 @@ struct Call {
 // What a thread knows of the runtime call that it is in.
 struct Outermost {
   Call call{};
-  bool chooses = false;    // it names the GPU that the thread is to work on
-  bool explained = false;  // a finding was made of it: what goes wrong above it went wrong below
+  bool chooses = false;         // it names the GPU that the thread is to work on
+  bool explained = false;       // a finding was made of it: what goes wrong above it went wrong below
+  std::uint32_t watched = 0;    // told by CUPTI in this generation, not by a hook; 0: by a hook
+  const void* frame = nullptr;  // then: lies in the runtime function's stack frame
 };
 extern thread_local constinit Outermost outermost;
+
+// When the observer leaves, calls that it told the beginning of have no end: what it told counts no more.
+inline constinit std::atomic<std::uint32_t> watch_generation{1};
+
+// This thread is in a runtime call that it knows.
+[[nodiscard]] inline bool in_runtime_call() noexcept {
+  return outermost.call.caller != nullptr &&
+         (outermost.watched == 0 || outermost.watched == watch_generation.load(std::memory_order_relaxed));
+}
+
+// The caller of a watched call until somebody asks: CUPTI does not tell it, and to look for it takes
+// unwinding.
+extern const char kOnTheStack;
+// The same call with its place: the frame above the runtime function's. `otherwise` where that can't be
+// found.
+[[nodiscard]] Call with_place(const void* otherwise) noexcept;
 
 // For the time of a runtime call. Calls nest (a callback may call again): the outermost counts.
 class InCall {
  public:
-  InCall(const char* api, const void* caller) noexcept : outermost_(outermost.call.caller == nullptr) {
-    if (outermost_) outermost = {{api, caller}, false, false};
+  InCall(const char* api, const void* caller) noexcept : outermost_(!in_runtime_call()) {
+    if (outermost_) outermost = {{api, caller}};
   }
   ~InCall() {
     if (outermost_) outermost = {};
@@ -41,7 +60,8 @@ class InCall {
 
 // The runtime call that this thread is in, else the driver call given.
 [[nodiscard]] inline Call current(const char* driver_api, const void* caller) noexcept {
-  return outermost.call.caller != nullptr ? outermost.call : Call{driver_api, caller};
+  if (!in_runtime_call()) return {driver_api, caller};
+  return outermost.call.caller != &kOnTheStack ? outermost.call : with_place(caller);
 }
 
 // The same for findings: if the caller is a CUDA library (a runtime call that is not hooked, cuBLAS), the

@@ -172,6 +172,8 @@ class Walker {
 
   [[nodiscard]] std::uintptr_t place() const noexcept { return registers_[kPlace]; }
   [[nodiscard]] bool after_call() const noexcept { return after_call_; }
+  // The lowest address of the frame.
+  [[nodiscard]] std::uintptr_t stack() const noexcept { return registers_[kStackPointer]; }
 
   // To the caller; false at the end, or where nothing says how.
   bool step() noexcept {
@@ -676,6 +678,18 @@ void walk([[maybe_unused]] const Registers& from,
     if (!visit(walker->place(), walker->after_call(), data) || !walker->step()) return;
   }
 #endif
+}
+
+std::uintptr_t caller_of_frame([[maybe_unused]] const Registers& from,
+                               [[maybe_unused]] std::uintptr_t address) noexcept {
+#if defined(__x86_64__)
+  const std::unique_ptr<Walker> walker(new (std::nothrow) Walker(from));
+  if (walker == nullptr || walker->stack() > address) return 0;
+  for (std::size_t frames = 0; frames < kMostWalked && walker->step(); ++frames) {
+    if (walker->stack() > address) return walker->place();
+  }
+#endif
+  return 0;
 }
 
 }  // namespace gpufence::observe

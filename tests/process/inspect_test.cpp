@@ -56,7 +56,7 @@ TEST(Inspect, AProgramWithTheSharedRuntime) {
 TEST(Inspect, AProgramWithAStaticRuntimeOfOursAndOfNvidias) {
   Machine m;
   const std::string held =
-      "can be fenced  yes: driver calls; those of its static runtime have no names in findings\n";
+      "can be fenced  yes: driver calls; those of its static runtime with --diagnose all and CUPTI\n";
   const std::string ours = inspect(m, probe("vectors_static"));
   EXPECT_EQ(rows(ours, "reaches", "GPU").substr(0, 51),
             "reaches CUDA   static runtime: gpufence's stand-in\n");

@@ -131,6 +131,22 @@ def core_exports(a):
     assert not forbidden, f"the core imports {forbidden}"
 
 
+def observer_is_apart(a):
+    """The optional observer is linked to nothing of NVIDIA's, and exports its entry and the names by which it gives way."""
+    if not a.observer:
+        return
+    expected = {(name, node) for node in ("libcupti.so.12", "libcupti.so.13")
+                for name in ("cuptiSubscribe", "cuptiSubscribe_v2", "cuptiActivityRegisterCallbacks", "cuptiActivityEnable",
+                             "cuptiFinalize")} | {("gpufence_watch", "GPUFENCE_1")}
+    symbols = dynamic_symbols(a.observer)
+    exports = {(name, version) for name, version, defined in symbols if defined and version}
+    assert exports == expected, exports ^ expected
+    imports = {name for name, _, defined in symbols if not defined}
+    assert not any(name.startswith(("cu", "dl")) for name in imports), f"the observer imports {imports}"
+    if not a.sanitized:
+        assert needed(a.observer) == ["libc.so.6"], needed(a.observer)
+
+
 RULE = {  # folder → what it may include besides itself (design: the house)
     "interpose/abi": set(),
     "interpose/gate": set(),
@@ -139,6 +155,7 @@ RULE = {  # folder → what it may include besides itself (design: the house)
     "interpose/journal": set(),
     "interpose/observe": {"journal"},
     "interpose/hooks": {"dispatch", "abi", "policies", "ledger", "journal", "observe"},
+    "interpose/cupti": {"observe"},
     "policies": set(),
     "tools": {"policies", "ledger", "journal"},
     "tests/sim": {"abi"},
@@ -175,11 +192,12 @@ def no_machine_paths(a):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    checks = {f.__name__: f for f in (gate_needs, gate_imports, gate_exports, gate_thunks, core_exports, include_rule,
+    checks = {f.__name__: f for f in (gate_needs, gate_imports, gate_exports, gate_thunks, core_exports, observer_is_apart, include_rule,
                                       no_machine_paths)}
     parser.add_argument("check", choices=checks)
     for option in ("gate", "core", "hooks", "source"):
         parser.add_argument("--" + option, required=True)
+    parser.add_argument("--observer", help="libgpufence-cupti.so; left out where it was not built")
     parser.add_argument("--sanitized", action="store_true")
     arguments = parser.parse_args()
     try:

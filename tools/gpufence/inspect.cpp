@@ -186,9 +186,9 @@ std::string levels_of(const std::vector<Part>& parts) {
     for (const std::string& needed : part.elf.needed) shared = shared || begins(needed, "libcudart.so");
   }
   if (shared && fixed)
-    return "driver calls, and calls of the shared runtime; those of the static one have no names";
+    return "driver calls, and calls of the shared runtime; those of the static one with --diagnose all and CUPTI";
   if (shared) return "driver calls and the shared runtime";
-  if (fixed) return "driver calls; those of its static runtime have no names in findings";
+  if (fixed) return "driver calls; those of its static runtime with --diagnose all and CUPTI";
   return "driver calls, and a runtime that is shared";
 }
 

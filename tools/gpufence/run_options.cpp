@@ -31,7 +31,7 @@ constexpr std::array kOptions{
                "counts per process: each child process gets a cap of its own",
                false, "how much memory"},
     OptionSpec{0, "gpu-mem-per-process", "CAP", "cap for each process on each GPU"},
-    OptionSpec{0, "diagnose", "LEVEL", "off · default · all (pointer arguments at each launch)", false,
+    OptionSpec{0, "diagnose", "LEVEL", "off · default · all (pointer arguments at each launch; CUPTI for static runtimes)", false,
                "what is said"},
     OptionSpec{0, "backtrace", "[=N]",
                "call stacks in findings, native and Python, of N calls at most: 1 to 64,\nwithout N 16"},
