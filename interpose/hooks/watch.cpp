@@ -105,7 +105,9 @@ std::string reason_to_stay_out() {
 // Beside the core, as the core is beside the gate.
 std::string path_of_observer() {
   Dl_info info{};
-  if (dladdr(&observer, &info) == 0 || info.dli_fname == nullptr) return "libgpufence-cupti.so";
+  void* object = nullptr;
+  if (dispatch::gate()->dladdr1(&observer, &info, &object, RTLD_DL_LINKMAP) == 0 || info.dli_fname == nullptr)
+    return "libgpufence-cupti.so";
   std::string path = info.dli_fname;
   path.resize(path.rfind('/') + 1);
   return path + "libgpufence-cupti.so";
