@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "admission.h"
+#include "array.h"
 #include "code.h"
 #include "driver.h"
 #include "output.h"
@@ -119,6 +120,7 @@ void deactivate(Context& context) {
   forget_peers_of(context);
   close_output(context);
   unload_code_of(context);
+  destroy_arrays_of(context);
   free_all(context);
   free_host_of(context);
   destroy_streams_of(context);

@@ -2,8 +2,10 @@
 // fences tell entry points apart by address. What is checked is checked at the call; when a call returns, and
 // what the copy waits for, follows "API synchronization behavior" of the CUDA driver API's documentation.
 #include <cstring>
+#include <optional>
 
 #include "access.h"
+#include "array.h"
 #include "driver.h"
 #include "queue.h"
 #include "vmm.h"
@@ -86,6 +88,7 @@ struct End {
   Side side;
   uint64_t x, y, z, pitch, height;
   Kind kind = Kind::pageable;
+  const Array* array = nullptr;  // instead of a base: its rows and slices are its own
 
   uint64_t offset(uint64_t row, uint64_t slice) const { return ((z + slice) * height + y + row) * pitch + x; }
   uint8_t* at(uint64_t row, uint64_t slice) const {
@@ -101,6 +104,14 @@ struct Box {
 
   CUresult check() {
     for (End* end : {&to, &from}) {
+      if (const Array* array = end->array; array != nullptr) {
+        if (end->x + width > array->row_bytes || end->x + width < width || end->y + height > array->rows ||
+            end->y + height < height || end->z + depth > array->slices || end->z + depth < depth)
+          return CUDA_ERROR_INVALID_VALUE;
+        end->kind = Kind::device;
+        if (const CUresult refused = refusal(*array->context); refused != CUDA_SUCCESS) return refused;
+        continue;
+      }
       // A pitch of 0 is allowed where there is one row, a height of 0 where there is one slice.
       if ((height > 1 || depth > 1 || end->y > 0 || end->z > 0) && end->pitch < end->x + width)
         return CUDA_ERROR_INVALID_VALUE;
@@ -198,8 +209,55 @@ CUresult peer_copy(const char* name, CUdeviceptr to, CUcontext to_context, CUdev
   });
 }
 
-bool end_of(CUmemorytype type, const void* in_host, uint64_t in_device, End& end) {
+CUresult array_end(CUarray handle, End& end) {
+  const Array* array = array_of(handle);
+  if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  end.array = array;
+  end.base = array->base;
+  end.side = Side::device;
+  end.pitch = array->row_bytes;
+  end.height = array->rows;
+  return CUDA_SUCCESS;
+}
+
+// A stretch of an array's memory: what the calls of one row mean by an offset.
+CUresult array_stretch(CUarray handle, uint64_t offset, uint64_t bytes, End& end) {
+  if (const CUresult bad = array_end(handle, end); bad != CUDA_SUCCESS) return bad;
+  const Array& array = *end.array;
+  if (offset > array.bytes() || bytes > array.bytes() - offset) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult refused = refusal(*array.context); refused != CUDA_SUCCESS) return refused;
+  end = {array.base + offset, Side::device, 0, 0, 0, 0, 0, Kind::device, nullptr};
+  return CUDA_SUCCESS;
+}
+
+struct Stretch {
+  CUarray array;
+  uint64_t offset;
+};
+
+// One of the ends, or both, in an array; the other where `to` or `from` says.
+CUresult array_copy(const char* name, std::optional<Stretch> into, uintptr_t to, Side to_side,
+                    std::optional<Stretch> out_of, uintptr_t from, Side from_side, uint64_t bytes,
+                    Where where = {}) {
+  return with_stream(name, where, [&](Stream& stream) {
+    if (bytes == 0) return CUDA_SUCCESS;
+    Box box = one_row(to, to_side, from, from_side, bytes);
+    for (const auto& [stretch, end] : {std::pair{into, &box.to}, std::pair{out_of, &box.from}}) {
+      if (!stretch) continue;
+      const CUresult bad = array_stretch(stretch->array, stretch->offset, bytes, *end);
+      if (bad != CUDA_SUCCESS) return bad;
+    }
+    return copy_box(stream, where.async, box);
+  });
+}
+
+bool end_of(CUmemorytype type, const void* in_host, uint64_t in_device, CUarray in_array, End& end,
+            CUresult& why) {
+  why = CUDA_ERROR_INVALID_VALUE;
   switch (type) {
+    case CU_MEMORYTYPE_ARRAY:
+      why = array_end(in_array, end);
+      return why == CUDA_SUCCESS;
     case CU_MEMORYTYPE_HOST:
       end.base = host(in_host);
       end.side = Side::host;
@@ -213,7 +271,7 @@ bool end_of(CUmemorytype type, const void* in_host, uint64_t in_device, End& end
       end.side = Side::unified;
       return true;
     default:
-      return false;  // arrays come with another chapter
+      return false;
   }
 }
 
@@ -226,9 +284,10 @@ CUresult copy_2d(const char* name, const Copy* c, Where where = {}) {
             c->WidthInBytes,
             c->Height,
             1};
-    if (!end_of(c->dstMemoryType, c->dstHost, c->dstDevice, box.to) ||
-        !end_of(c->srcMemoryType, c->srcHost, c->srcDevice, box.from))
-      return CUDA_ERROR_INVALID_VALUE;
+    CUresult why{};
+    if (!end_of(c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, box.to, why) ||
+        !end_of(c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, box.from, why))
+      return why;
     return copy_box(stream, where.async, box);
   });
 }
@@ -243,9 +302,10 @@ CUresult copy_3d(const char* name, const Copy* c, Where where = {}) {
             c->WidthInBytes,
             c->Height,
             c->Depth};
-    if (!end_of(c->dstMemoryType, c->dstHost, c->dstDevice, box.to) ||
-        !end_of(c->srcMemoryType, c->srcHost, c->srcDevice, box.from))
-      return CUDA_ERROR_INVALID_VALUE;
+    CUresult why{};
+    if (!end_of(c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, box.to, why) ||
+        !end_of(c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, box.from, why))
+      return why;
     if constexpr (std::is_same_v<Copy, CUDA_MEMCPY3D_PEER>)
       return copy_between(stream, where.async, c->dstContext, c->srcContext, box);
     else
@@ -290,6 +350,45 @@ CUresult set(const char* name, uintptr_t to, Element value, uint64_t count, Wher
 }
 
 }  // namespace
+
+// ---- Arrays ----
+
+#define GPUFENCE_ARRAY_COPIES(suffix, Address, size, where)                                                  \
+  CUresult cuMemcpyAtoD##suffix(Address to, CUarray from, size offset, size bytes) {                         \
+    return array_copy(__func__, {}, to, Side::device, Stretch{from, offset}, 0, Side::device, bytes, where); \
+  }                                                                                                          \
+  CUresult cuMemcpyDtoA##suffix(CUarray to, size offset, Address from, size bytes) {                         \
+    return array_copy(__func__, Stretch{to, offset}, 0, Side::device, {}, from, Side::device, bytes, where); \
+  }                                                                                                          \
+  CUresult cuMemcpyAtoH##suffix(void* to, CUarray from, size offset, size bytes) {                           \
+    return array_copy(__func__, {}, host(to), Side::host, Stretch{from, offset}, 0, Side::device, bytes,     \
+                      where);                                                                                \
+  }                                                                                                          \
+  CUresult cuMemcpyHtoA##suffix(CUarray to, size offset, const void* from, size bytes) {                     \
+    return array_copy(__func__, Stretch{to, offset}, 0, Side::device, {}, host(from), Side::host, bytes,     \
+                      where);                                                                                \
+  }                                                                                                          \
+  CUresult cuMemcpyAtoA##suffix(CUarray to, size to_offset, CUarray from, size from_offset, size bytes) {    \
+    return array_copy(__func__, Stretch{to, to_offset}, 0, Side::device, Stretch{from, from_offset}, 0,      \
+                      Side::device, bytes, where);                                                           \
+  }
+GPUFENCE_ARRAY_COPIES(, CUdeviceptr_v1, unsigned int, {})
+GPUFENCE_ARRAY_COPIES(_v2, CUdeviceptr, size_t, {})
+GPUFENCE_ARRAY_COPIES(_v2_ptds, CUdeviceptr, size_t, kPerThread)
+
+#define GPUFENCE_ARRAY_COPIES_ASYNC(suffix, size, where)                                                 \
+  CUresult cuMemcpyAtoHAsync##suffix(void* to, CUarray from, size offset, size bytes, CUstream stream) { \
+    return array_copy(__func__, {}, host(to), Side::host, Stretch{from, offset}, 0, Side::device, bytes, \
+                      where(stream));                                                                    \
+  }                                                                                                      \
+  CUresult cuMemcpyHtoAAsync##suffix(CUarray to, size offset, const void* from, size bytes,              \
+                                     CUstream stream) {                                                  \
+    return array_copy(__func__, Stretch{to, offset}, 0, Side::device, {}, host(from), Side::host, bytes, \
+                      where(stream));                                                                    \
+  }
+GPUFENCE_ARRAY_COPIES_ASYNC(, unsigned int, on)
+GPUFENCE_ARRAY_COPIES_ASYNC(_v2, size_t, on)
+GPUFENCE_ARRAY_COPIES_ASYNC(_v2_ptsz, size_t, on_ptsz)
 
 // ---- One row ----
 

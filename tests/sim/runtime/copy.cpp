@@ -1,6 +1,7 @@
 // Copies and fills. The kind picks the driver's call as the genuine runtime's does; cudaMemcpyDefault and
 // host to host leave it to the unified call. Each function has a twin for programs compiled with a default
 // stream per thread; both are one body that picks the driver's twin.
+#include "tests/sim/runtime/array.h"
 #include "tests/sim/runtime/runtime.h"
 
 using namespace gpufence::sim::runtime;
@@ -151,22 +152,40 @@ bool empty(const cudaExtent& extent) {
   return extent.width == 0 || extent.height == 0 || extent.depth == 0;
 }
 
-// With an array on either side widths are elements of a format that only the driver knows; that comes with
-// arrays.
-cudaError_t no_array_copies() {
-  static constinit std::atomic<bool> said{false};
-  return unsupported("cudaMemcpy3D of arrays", said);
+// "If a CUDA array is participating in the copy, the extent is defined in terms of that array's elements",
+// and so are the positions in it; only the driver knows how large these are.
+template <typename DriverCopy, typename RuntimeCopy>
+cudaError_t describe_arrays_3d(const Driver& driver, DriverCopy& c, const RuntimeCopy& asked) {
+  ArrayShape source, target;
+  if (asked.srcArray != nullptr) {
+    if (const cudaError_t bad = shape_of(driver, asked.srcArray, &source); bad != cudaSuccess) return bad;
+    c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    c.srcArray = driver_array(asked.srcArray);
+    c.srcXInBytes *= source.element_bytes;
+  }
+  if (asked.dstArray != nullptr) {
+    if (const cudaError_t bad = shape_of(driver, asked.dstArray, &target); bad != cudaSuccess) return bad;
+    c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    c.dstArray = driver_array(asked.dstArray);
+    c.dstXInBytes *= target.element_bytes;
+  }
+  // "If both are arrays, they must have the same element size."
+  if (asked.srcArray != nullptr && asked.dstArray != nullptr && source.element_bytes != target.element_bytes)
+    return cudaErrorInvalidValue;
+  if (asked.srcArray != nullptr || asked.dstArray != nullptr)
+    c.WidthInBytes *= asked.srcArray != nullptr ? source.element_bytes : target.element_bytes;
+  return cudaSuccess;
 }
 
 template <typename Call>
 cudaError_t copy_3d(const cudaMemcpy3DParms* asked, Call call) {
   return in_context([&](const Driver& d) -> cudaError_t {
     if (asked == nullptr) return cudaErrorInvalidValue;
-    if (asked->srcArray != nullptr || asked->dstArray != nullptr) return no_array_copies();
     if (!valid(asked->kind)) return cudaErrorInvalidMemcpyDirection;
     if (empty(asked->extent)) return cudaSuccess;
     CUDA_MEMCPY3D c{};
     describe_linear_3d(c, *asked, sides(asked->kind));
+    if (const cudaError_t bad = describe_arrays_3d(d, c, *asked); bad != cudaSuccess) return bad;
     return from_driver(call(d, &c));
   });
 }
@@ -176,7 +195,6 @@ cudaError_t copy_3d_peer(const cudaMemcpy3DPeerParms* asked, Call call) {
   return started([&](Runtime& runtime) -> cudaError_t {
     if (asked == nullptr) return cudaErrorInvalidValue;
     if (!runtime.valid(asked->srcDevice) || !runtime.valid(asked->dstDevice)) return cudaErrorInvalidDevice;
-    if (asked->srcArray != nullptr || asked->dstArray != nullptr) return no_array_copies();
     if (const cudaError_t bound = runtime.bind(); bound != cudaSuccess) return bound;
     CUDA_MEMCPY3D_PEER c{};
     if (const cudaError_t got = runtime.primary(asked->srcDevice, &c.srcContext); got != cudaSuccess)
@@ -185,6 +203,8 @@ cudaError_t copy_3d_peer(const cudaMemcpy3DPeerParms* asked, Call call) {
       return got;
     if (empty(asked->extent)) return cudaSuccess;
     describe_linear_3d(c, *asked, {CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_DEVICE});
+    if (const cudaError_t bad = describe_arrays_3d(runtime.driver(), c, *asked); bad != cudaSuccess)
+      return bad;
     return from_driver(call(runtime.driver(), &c));
   });
 }
