@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "said.h"
 
 namespace gpufence::harness {
@@ -641,11 +643,18 @@ TEST(Report, OfAProgramThatWasKilledHasTheWorkThatItDid) {
 
 // ---- All at once
 
+// A short run; the target `stress` asks for ten million launches and copies.
+std::string rounds() {
+  const char* asked = std::getenv("GPUFENCE_STRESS_OPERATIONS");
+  constexpr unsigned long kOperationsARound = 40;  // of eight threads, on average
+  return std::to_string(asked != nullptr ? std::strtoul(asked, nullptr, 10) / kOperationsARound : 200);
+}
+
 TEST(EightThreadsOnFourGpus, GiveTheFindingsThatWerePlantedAndNoOther) {
   FourGpus m;
   for (const char* level : {"default", "all"}) {
-    const Said said =
-        run(m, {probe("stresses_shared"), "200"}, {.devices = "2,0,3,1", .options = {"--diagnose", level}});
+    const Said said = run(m, {probe("stresses_shared"), rounds()},
+                          {.devices = "2,0,3,1", .options = {"--diagnose", level}});
     unsigned long launches = 0, records = 0, copies = 0, wrong = 1;
     long grown = 1 << 20;
     ASSERT_EQ(std::sscanf(said.result.out.c_str(), "launches %lu records %lu copies %lu wrong %lu grown %ld",
