@@ -25,11 +25,22 @@ extern char **environ;
 extern const char gate_thunks[] HIDDEN;
 extern void *gate_slots[] HIDDEN;
 
-static const char *const hook_names[] = {
+/* Places in one text, not pointers: the loader would have to set each of those in every program. */
+static const struct hook_text {
+#define GATE_HOOK(index, name, node, version) char at_##index[sizeof #name];
+#include "gate_hooks.inc"
+#undef GATE_HOOK
+} hook_text = {
 #define GATE_HOOK(index, name, node, version) #name,
 #include "gate_hooks.inc"
 #undef GATE_HOOK
 };
+static const uint16_t hook_places[] = {
+#define GATE_HOOK(index, name, node, version) offsetof(struct hook_text, at_##index),
+#include "gate_hooks.inc"
+#undef GATE_HOOK
+};
+_Static_assert(sizeof hook_text < 65536, "the names' places need more than 16 bits");
 static const unsigned char hook_nodes[] = {
 #define GATE_HOOK(index, name, node, version) node,
 #include "gate_hooks.inc"
@@ -37,7 +48,7 @@ static const unsigned char hook_nodes[] = {
 };
 #define HOOKS ((uint32_t)sizeof hook_nodes)
 
-static const char *hook_name(uint32_t index) { return hook_names[index]; }
+static const char *hook_name(uint32_t index) { return (const char *)&hook_text + hook_places[index]; }
 static int hook_node(uint32_t index) { return hook_nodes[index]; }
 static void *hook_thunk(uint32_t index) { return (void *)(gate_thunks + THUNK_BYTES * (size_t)index); }
 
@@ -238,7 +249,7 @@ static int find_hook(const char *name, int node) {
   uint32_t low = 0, high = HOOKS;
   while (low < high) {
     uint32_t middle = (low + high) / 2;
-    int order = compare(hook_names[middle], name);
+    int order = compare(hook_name(middle), name);
     if (!order) order = (int)hook_nodes[middle] - node;
     if (!order) return (int)middle;
     if (order < 0) low = middle + 1;
@@ -262,7 +273,7 @@ static void *missing(int node) {
 
 /* The true function of a hook, without the core: in scope behind us, else in any loaded object of its kind. */
 static void *true_function(uint32_t index) {
-  const char *name = hook_names[index];
+  const char *name = hook_name(index);
   int node = hook_nodes[index];
   void *found = 0;
   if (node < 10) found = true_dlsym(RTLD_NEXT, name);
@@ -311,12 +322,12 @@ static const char *reason_to_deny(void) {
 static void *without_core(uint32_t index) {
   void *target = true_function(index);
   if (reason_to_deny()) {
-    if (!compare(hook_names[index], "cuInit")) return (void *)no_device;
-    if (!compare(hook_names[index], "cuGetProcAddress") && target != (void *)missing_driver) {
+    if (!compare(hook_name(index), "cuInit")) return (void *)no_device;
+    if (!compare(hook_name(index), "cuGetProcAddress") && target != (void *)missing_driver) {
       atomic_store(&denied_lookup[0], target);
       target = (void *)denied_get_proc_address;
     }
-    if (!compare(hook_names[index], "cuGetProcAddress_v2") && target != (void *)missing_driver) {
+    if (!compare(hook_name(index), "cuGetProcAddress_v2") && target != (void *)missing_driver) {
       atomic_store(&denied_lookup[1], target);
       target = (void *)denied_get_proc_address_v2;
     }
