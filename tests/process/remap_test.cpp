@@ -514,6 +514,10 @@ TEST(Remap, OfAStaticRuntimeThatIsMetLaterIsSaidOnce) {
         << r.err;
     EXPECT_TRUE(r.says("Gamma")) << r.out;
   }
+  // Also where the static runtime's calls are seen (--diagnose all).
+  const Result seen =
+      m.run({"sh", "-c", probe("remaps_static") + " list"}, remapped("0=1,1=0", {"--diagnose", "all"}));
+  EXPECT_TRUE(seen.complains("GF107 warning: not remapped: the ordinals of remaps_static")) << seen.err;
   // The program with the shared runtime asks the driver too, but by no ordinal.
   EXPECT_EQ(m.run({"sh", "-c", probe("remaps_shared") + " list"}, remapped("0=1,1=0")).out,
             "2 Alpha Gamma\n");
