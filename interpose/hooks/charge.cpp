@@ -58,7 +58,7 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ma
     finding.site = observe::site_of(call.caller);
     finding.tid = observe::thread_id();
     finding.thread = observe::thread_name();
-    add_stacks(finding);
+    add_stacks(finding, call.caller);
     finding.device = {device.ordinal, device.host_index, device.uuid, device.pci, device.name};
     finding.bytes = bytes;
     std::string& message = finding.message;

@@ -33,7 +33,7 @@ void fill_in(journal::Finding& finding, const observe::Call& call, const std::op
   finding.site = observe::site_of(call.caller);
   finding.tid = thread.id;
   finding.thread = thread.name;
-  if (!before) add_stacks(finding);
+  if (!before) add_stacks(finding, call.caller);
 }
 
 }  // namespace
@@ -63,9 +63,9 @@ std::string place_text(const void* caller, const std::vector<journal::PythonFram
   return journal::is_foreign_call_library(place) ? line : place + " from " + line;
 }
 
-void add_stacks(journal::Finding& finding) {
+void add_stacks(journal::Finding& finding, const void* caller) {
   if (rules().backtrace == 0) return;
-  finding.stack = observe::native_stack(rules().backtrace);
+  finding.stack = observe::native_stack(rules().backtrace, caller);
   finding.python = observe::python_stack(rules().backtrace);
 }
 

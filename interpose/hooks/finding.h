@@ -48,8 +48,9 @@ inline void say_no_such_ordinal(int ordinal, const observe::Call& call) noexcept
 // made below are known, "train.py:41 (step)", or "libtorch_cuda.so+0x4c10 (…) from train.py:41 (step)".
 [[nodiscard]] std::string place_text(const void* caller, const std::vector<journal::PythonFrame>& python);
 
-// With --backtrace: the call stacks of this thread, into the finding.
-void add_stacks(journal::Finding& finding);
+// With --backtrace: the call stacks of this thread, from the place of the call that it is in, into the
+// finding.
+void add_stacks(journal::Finding& finding, const void* caller);
 
 // "CUDA 1 = host GPU 3 (H100, 0000:81:00.0)"; the ordinal must be one of this view.
 [[nodiscard]] std::string gpu_text(const Visible& seen, int ordinal);

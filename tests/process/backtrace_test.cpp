@@ -153,6 +153,11 @@ TEST(Backtrace, IsFoundThroughEitherRuntime) {
     EXPECT_TRUE(places(r)[0].ends_with(name + " (record) < " + name + " (main)")) << r.err;
     EXPECT_FALSE(r.complains("libcudart")) << r.err;
   }
+  // Where CUPTI tells the runtime's calls, it has no frames of its own below them.
+  const Result r = m.run({probe("mixes_static"), "record"},
+                         {.devices = "2,0", .options = {"--backtrace", "--diagnose", "all"}});
+  EXPECT_EQ(places(r), Lines{"mixes_static (record), thread \"mixes_static\"; stack: mixes_static (record) < "
+                             "mixes_static (main)"});
 }
 
 TEST(Backtrace, StandsInRecordsAndInWhatIsSaidLater) {
