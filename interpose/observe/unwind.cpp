@@ -680,16 +680,19 @@ void walk([[maybe_unused]] const Registers& from,
 #endif
 }
 
-std::uintptr_t caller_of_frame([[maybe_unused]] const Registers& from,
-                               [[maybe_unused]] std::uintptr_t address) noexcept {
+const std::uintptr_t* return_of_frame([[maybe_unused]] const Registers& from,
+                                      [[maybe_unused]] std::uintptr_t address) noexcept {
 #if defined(__x86_64__)
   const std::unique_ptr<Walker> walker(new (std::nothrow) Walker(from));
-  if (walker == nullptr || walker->stack() > address) return 0;
+  if (walker == nullptr || walker->stack() > address) return nullptr;
   for (std::size_t frames = 0; frames < kMostWalked && walker->step(); ++frames) {
-    if (walker->stack() > address) return walker->place();
+    if (walker->stack() <= address) continue;
+    // A call leaves it right below the caller's frame; that it does stand there is the proof.
+    const auto* place = reinterpret_cast<const std::uintptr_t*>(walker->stack()) - 1;
+    return *place == walker->place() ? place : nullptr;
   }
 #endif
-  return 0;
+  return nullptr;
 }
 
 }  // namespace gpufence::observe

@@ -47,8 +47,8 @@ inline constexpr std::size_t kMostWalked = 512;  // frames, whatever is asked fo
 void walk(const Registers& from, bool (*visit)(std::uintptr_t at, bool after_call, void* data),
           void* data) noexcept;
 
-// Where the function returns to in whose stack frame `address` lies; 0 if it is in none of this thread's, or
-// they can't be followed that far.
-[[nodiscard]] std::uintptr_t caller_of_frame(const Registers& from, std::uintptr_t address) noexcept;
+// Where on the stack stands where the function returns to in whose frame `address` lies; null if it is in
+// none of this thread's frames, or they can't be followed that far.
+[[nodiscard]] const std::uintptr_t* return_of_frame(const Registers& from, std::uintptr_t address) noexcept;
 
 }  // namespace gpufence::observe
