@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <dlfcn.h>
-#include <link.h>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -54,7 +53,9 @@ bool deny_on_error(const Environment& environment) {
   if (asked && !asked->empty()) return false;
   for (const char* name :
        {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS"}) {
-    if (environment(name)) return true;
+    // An empty view is one without GPUs; other settings mean nothing when they are empty.
+    const auto value = environment(name);
+    if (value && (!value->empty() || std::strcmp(name, "GPUFENCE_VIEW") == 0)) return true;
   }
   return false;
 }
@@ -117,6 +118,12 @@ journal::Settings journal_settings(const Environment& environment) {
   settings.state_directory = journal::state_directory(environment("XDG_STATE_HOME"), environment("HOME"));
   if (!settings.state_directory.empty())
     settings.run_directory = settings.state_directory + '/' + settings.run_id;
+  // Somebody waits to hear of findings: wherever this process would keep its own, these go there.
+  if (const auto asked = environment("GPUFENCE_FAIL_ON"); asked && asked->starts_with('/')) {
+    settings.run_directory = *asked;
+    settings.state_directory = asked->substr(0, asked->rfind('/'));
+    settings.must_keep = true;
+  }
   settings.report = [run_id = settings.run_id] { return make_report(run_id); };
   settings.keep_work = [](void* work) {
     const hooks::Visible* seen = hooks::have_rules() ? hooks::visible() : nullptr;
@@ -173,22 +180,15 @@ std::string program_text() {
   return line;
 }
 
-// By the list of loaded objects: dlopen with RTLD_NOLOAD would look through every directory of libraries for
-// what is not loaded.
+// By the kernel's list of what is mapped. The loader's own needs its lock, which a thread may hold that waits
+// for this one: in a library's constructor, or a function that dl_iterate_phdr calls.
 std::string how_text() {
+  const std::string maps = observe::read_file("/proc/self/maps");
   std::string runtimes;
-  dl_iterate_phdr(
-      [](dl_phdr_info* object, std::size_t, void* out) {
-        const char* name = object->dlpi_name != nullptr ? object->dlpi_name : "";
-        if (const char* slash = std::strrchr(name, '/'); slash != nullptr) name = slash + 1;
-        for (const char* runtime : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"}) {
-          if (std::strncmp(name, runtime, std::strlen(runtime)) != 0) continue;
-          std::string& text = *static_cast<std::string*>(out);
-          text += std::string(text.empty() ? "" : ", ") + runtime;
-        }
-        return 0;
-      },
-      &runtimes);
+  for (const char* runtime : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"}) {
+    if (maps.find('/' + std::string(runtime)) == std::string::npos) continue;
+    runtimes += std::string(runtimes.empty() ? "" : ", ") + runtime;
+  }
   return runtimes.empty() ? "driver calls (the runtime, if any, is linked statically)"
                           : "driver calls and the shared runtime (" + runtimes + ")";
 }
@@ -367,11 +367,11 @@ Configuration configure(const Environment& environment) {
   rules.positions = split(environment("GPUFENCE_POSITIONS").value_or(""));
   if (const auto view = environment("GPUFENCE_VIEW")) {
     rules.view = split(*view);
-  } else if (environment("GPUFENCE_DEVICES")) {
+  } else if (!environment("GPUFENCE_DEVICES").value_or("").empty()) {
     bad("GPUFENCE_DEVICES without the launcher is not known to this build: start the program with gpufence "
         "run --devices");
   }
-  if (const auto numbering = environment("GPUFENCE_NUMBERING")) {
+  if (const auto numbering = environment("GPUFENCE_NUMBERING"); numbering && !numbering->empty()) {
     if (*numbering == "view")
       rules.numbering = hooks::Numbering::view;
     else if (*numbering != "host")
@@ -399,7 +399,7 @@ Configuration configure(const Environment& environment) {
        {Source{"GPUFENCE_GPU_MEM", "--gpu-mem", policies::Scope::run},
         Source{"GPUFENCE_GPU_MEM_PER_PROCESS", "--gpu-mem-per-process", policies::Scope::process}}) {
     const auto text = environment(source.variable);
-    if (!text) continue;
+    if (!text || text->empty()) continue;
     const auto amounts = policies::parse_caps(*text);
     if (!amounts) {
       bad(std::string(source.variable) + "=" + *text + ": " + amounts.error().text());

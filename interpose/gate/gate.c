@@ -315,7 +315,10 @@ static const char *reason_to_deny(void) {
   if (on_error && !compare(on_error, "deny")) return "GPUFENCE_ON_ERROR=deny";
   if (on_error && *on_error) return 0;
   for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)
-    if (environment(wants[i])) return wants[i];
+  {
+    const char *value = environment(wants[i]);
+    if (value && (*value || i == 0)) return wants[i]; /* an empty view is one without GPUs */
+  }
   return 0;
 }
 

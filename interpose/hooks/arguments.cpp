@@ -68,7 +68,8 @@ void say_suspect(const char* kernel, std::uint32_t number, CUdeviceptr address, 
              .severity = journal::Severity::info,
              .call = call,
              .device = device,
-             .other_device = owner},
+             .other_device = owner,
+             .subject = (kernel != nullptr ? kernel : std::string()) + '/' + std::to_string(number)},
             [&](const Visible&) { return words; });
     const std::lock_guard guard(suspect_lock);
     last_suspect() = {true, call, device, owner, words};
@@ -136,7 +137,8 @@ void explain_fault(CUresult result) noexcept {
              .call = suspect.call,
              .device = suspect.device,
              .other_device = suspect.owner,
-             .once = "failed/" + std::to_string(reinterpret_cast<std::uintptr_t>(suspect.call.caller))},
+             .once = "failed/" + std::to_string(reinterpret_cast<std::uintptr_t>(suspect.call.caller)) + '/' +
+                     suspect.words},
             [&](const Visible&) { return suspect.words + "; then CUDA met an illegal address"; });
   } catch (...) {
   }

@@ -13,10 +13,12 @@ constexpr unsigned kBetween = dispatch::kFindings | dispatch::kReport;
 constexpr unsigned kCounted = dispatch::kFindings | dispatch::kReport | dispatch::kPointers;
 constexpr unsigned kFilled = dispatch::kFindings;
 
+// 0: the memory of an array, which lies on the GPU that the thread works on.
 void count_copy(const Visible& seen, CUdeviceptr memory) noexcept {
-  note_work([&] { return memory != 0 ? device_of(memory) : current_device(); });  // 0: an array
+  const auto device = [&] { return memory != 0 ? device_of(memory) : current_device(); };
+  note_work(device);
   if (seen.tally == nullptr) return;
-  seen.tally->copy(seen.devices.size() == 1 ? 0 : device_of(memory));
+  seen.tally->copy(seen.devices.size() == 1 ? 0 : device());
 }
 
 // One end is the host's.
@@ -80,7 +82,11 @@ CUresult copied_box(CUresult result, const Copy* copy, const char* api, const vo
 
 CUresult filled(CUresult result, CUdeviceptr to, CUstream stream, const char* api,
                 const void* caller) noexcept {
-  if (result == CUDA_SUCCESS) note_work([&] { return device_of(to); });
+  if (result == CUDA_SUCCESS) {
+    note_work([&] { return device_of(to); });
+    if (const Visible* seen = visible(); seen != nullptr && seen->tally != nullptr)
+      seen->tally->touch(seen->devices.size() == 1 ? 0 : device_of(to));
+  }
   if (result == CUDA_SUCCESS || owners() == nullptr) return result;
   const int device = place_of_stream(stream).device;
   const int owner = device_of_now(to);
@@ -118,6 +124,15 @@ HOOK(cuPointerGetAttribute, dispatch::kFindings,
   const CUresult result = real<&::cuPointerGetAttribute>(data, attribute, ptr);
   if (attribute != CU_POINTER_ATTRIBUTE_DEVICE_POINTER) return result;
   return asked_for_address(result, ptr, __builtin_return_address(0));
+}
+
+// The addresses may stand for memory of another GPU from then on.
+HOOK(cuMemMap, kCounted,
+     (CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+      unsigned long long flags)) {
+  const CUresult result = real<&::cuMemMap>(ptr, size, offset, handle, flags);
+  if (result == CUDA_SUCCESS) forget_owners_of(ptr, size);
+  return result;
 }
 
 #define TO_DEVICE(function)                                                              \

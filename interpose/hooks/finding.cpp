@@ -92,6 +92,9 @@ void explain(Fault fault, const std::function<std::string(const Visible&)>& word
                                        std::to_string(fault.other_device) + "/" + fault.subject;
     journal::Journal& journal = *rules().journal;
     if (journal.counted_again(fault.code, once)) return;
+    // What was done there is no work that is counted, but not nothing either.
+    const std::string_view code = fault.code;
+    if ((code == "GF201" || code == "GF202") && seen->tally != nullptr) seen->tally->touch(fault.device);
     journal::Finding finding;
     finding.code = fault.code;
     finding.severity = fault.severity;
@@ -122,7 +125,8 @@ void say_of(journal::Finding finding, const observe::Call& call) noexcept {
 
 void say_no_such_ordinal(int ordinal, const observe::Call& call, int real) noexcept {
   const Visible* seen = visible();
-  if (seen == nullptr) return;
+  // "Invalid device" is also what CUDA says where two GPUs are no peers.
+  if (seen == nullptr || seen->has(real)) return;
   try {
     // A program that was written for the whole machine means the host's GPU of that number.
     int meant = -1;

@@ -58,6 +58,16 @@ int device_of_now(CUdeviceptr address) noexcept {
   return told.device;
 }
 
+void forget_owners_of(CUdeviceptr address, std::size_t bytes) noexcept {
+  const std::uint64_t first = address >> kBlock, last = (address + bytes) >> kBlock;
+  if (last - first >= blocks.size()) {
+    for (auto& place : blocks) place.store(0, std::memory_order_relaxed);
+    return;
+  }
+  for (std::uint64_t tag = first; tag <= last; ++tag)
+    blocks[(tag ^ tag >> 10) % blocks.size()].store(0, std::memory_order_relaxed);
+}
+
 bool reaches(int device, int owner) noexcept {
   if (device == owner || device < 0 || owner < 0 || device >= kMostDevices || owner >= kMostDevices)
     return true;

@@ -13,6 +13,9 @@ namespace gpufence::hooks {
 // The same, asked of the driver.
 [[nodiscard]] int device_of_now(CUdeviceptr address) noexcept;
 
+// Other memory may lie there from now on.
+void forget_owners_of(CUdeviceptr address, std::size_t bytes) noexcept;
+
 // Peer access, as contexts enabled it: may `device` touch the memory of `owner`?
 [[nodiscard]] bool reaches(int device, int owner) noexcept;
 void note_peers(int device, int owner, bool enabled) noexcept;

@@ -120,12 +120,43 @@ ANNOTATED(cudaMallocPitch, cudaMallocPitch, (void** pointer, size_t* pitch, size
 ANNOTATED(cudaMallocHost, cudaMallocHost, (void** pointer, size_t size), (pointer, size))
 ANNOTATED(cudaHostAlloc, cudaHostAlloc, (void** pointer, size_t size, unsigned int flags),
           (pointer, size, flags))
+ANNOTATED(cudaMalloc3D, cudaMalloc3D, (cudaPitchedPtr * pointer, cudaExtent extent), (pointer, extent))
+ANNOTATED(cudaMallocArray, cudaMallocArray,
+          (cudaArray_t * array, const cudaChannelFormatDesc* format, size_t width, size_t height,
+           unsigned int flags),
+          (array, format, width, height, flags))
+ANNOTATED(cudaMalloc3DArray, cudaMalloc3DArray,
+          (cudaArray_t * array, const cudaChannelFormatDesc* format, cudaExtent extent, unsigned int flags),
+          (array, format, extent, flags))
+ANNOTATED(cudaMallocMipmappedArray, cudaMallocMipmappedArray,
+          (cudaMipmappedArray_t * array, const cudaChannelFormatDesc* format, cudaExtent extent,
+           unsigned int levels, unsigned int flags),
+          (array, format, extent, levels, flags))
+ANNOTATED(cudaHostRegister, cudaHostRegister, (void* memory, size_t size, unsigned int flags),
+          (memory, size, flags))
+// What may be a thread's first call, and makes its context, is named too.
+ANNOTATED(cudaFuncGetAttributes, cudaFuncGetAttributes,
+          (cudaFuncAttributes * attributes, const void* function), (attributes, function))
+ANNOTATED(cudaFuncSetAttribute, cudaFuncSetAttribute,
+          (const void* function, cudaFuncAttribute attribute, int value), (function, attribute, value))
+ANNOTATED(cudaOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+          (int* blocks, const void* function, int block_size, size_t shared),
+          (blocks, function, block_size, shared))
+ANNOTATED(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+          cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+          (int* blocks, const void* function, int block_size, size_t shared, unsigned int flags),
+          (blocks, function, block_size, shared, flags))
 ANNOTATED(cudaMemGetInfo, cudaMemGetInfo, (size_t * free, size_t* total), (free, total))
 
 #define ANNOTATED_TWINS(function, twin, parameters, arguments) \
   ANNOTATED(function, function, parameters, arguments)         \
   ANNOTATED(twin, function, parameters, arguments)
 
+ANNOTATED_TWINS(cudaMallocAsync, cudaMallocAsync_ptsz, (void** pointer, size_t size, cudaStream_t stream),
+                (pointer, size, stream))
+ANNOTATED_TWINS(cudaMallocFromPoolAsync, cudaMallocFromPoolAsync_ptsz,
+                (void** pointer, size_t size, cudaMemPool_t pool, cudaStream_t stream),
+                (pointer, size, pool, stream))
 ANNOTATED_TWINS(cudaMemcpy, cudaMemcpy_ptds, (void* to, const void* from, size_t size, cudaMemcpyKind kind),
                 (to, from, size, kind))
 ANNOTATED_TWINS(cudaMemcpyAsync, cudaMemcpyAsync_ptsz,

@@ -127,7 +127,7 @@ struct Journal::State {
   std::once_flag looked, shared;
   bool directory = false;
   RunShare* share = nullptr;
-  std::atomic<bool> log_failed{false};
+  std::atomic<bool> log_failed{false}, lost{false};
 
   std::atomic<bool> keeping{false};  // a thread makes the file, or made it
   std::atomic<ProcessFile*> kept{nullptr};
@@ -160,6 +160,14 @@ void Journal::say(const Finding& finding) {
   std::call_once(state_->shared, [&] {
     if (state_->directory) state_->share = RunShare::open(settings_.run_directory);
   });
+  if (state_->share != nullptr)
+    state_->share->note(finding.code, finding.severity);
+  else if (settings_.must_keep && !state_->lost.exchange(true))
+    print(
+        {.code = "GF502",
+         .severity = Severity::error,
+         .message = "findings can't be kept in " + settings_.run_directory + ": --fail-on will not see them"},
+        1);
   keep_report();
   record(finding, 1);
   if (finding.severity < settings_.stderr_level) return;

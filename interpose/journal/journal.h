@@ -84,10 +84,11 @@ struct Settings {
   // The report as it would be now, for the file that keeps it (process_file.h); none: it is not kept. Asked
   // under no lock.
   std::function<Report()> report{};
-  // Called with the file's cells for work (process_file.h), once there is one and whenever it is written: what was
-  // counted elsewhere belongs there.
+  // Called with the file's cells for work (process_file.h), once there is one and whenever it is written:
+  // what was counted elsewhere belongs there.
   std::function<void(void* work)> keep_work{};
   // The file is made before there is something to say, the ledger counts in it, and it stays.
+  bool must_keep = false;  // somebody counts on findings being kept: it is said where they can't be
   bool report_wanted = false;
 };
 

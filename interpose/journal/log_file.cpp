@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 
 #include "journal/write.h"
 
@@ -26,8 +27,18 @@ bool append_line(const std::string& path, std::string_view line, unsigned mode, 
   if (regular && ::fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
     const auto size = static_cast<std::uint64_t>(status.st_size);
     // Whoever ran into a full disk has left a line without an end: it ends here, so that this one is whole.
+    // What others are just writing looks like that too, for a moment.
     char last = '\n';
-    if (readable && size > 0) (void)!::pread(file, &last, 1, status.st_size - 1);
+    for (int look = 0; look < 3; ++look) {
+      if (look > 0) {
+        const timespec moment{0, 2'000'000};
+        ::nanosleep(&moment, nullptr);
+        if (::fstat(file, &status) != 0) break;
+      }
+      last = '\n';
+      if (readable && status.st_size > 0) (void)!::pread(file, &last, 1, status.st_size - 1);
+      if (last == '\n') break;
+    }
     if (most < line.size() || size > most - line.size()) {
       errno = EFBIG;
     } else {

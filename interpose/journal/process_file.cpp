@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "journal/run_directory.h"
+#include "journal/write.h"
 
 namespace gpufence::journal {
 namespace {
@@ -51,7 +52,7 @@ ProcessFile* ProcessFile::create(const std::string& directory, int pid) noexcept
     if (file < 0) return nullptr;
     // Blocks, not only a size: the first touch of a hole on a full disk is SIGBUS.
     void* mapped = MAP_FAILED;
-    if (is_local_disk(file) && ::fallocate(file, 0, 0, sizeof(ProcessFile)) == 0)
+    if (is_local_disk(file) && allocate_quietly(file, sizeof(ProcessFile)))
       mapped = ::mmap(nullptr, sizeof(ProcessFile), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     ::close(file);
     if (mapped == MAP_FAILED) {

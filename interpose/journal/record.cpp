@@ -85,7 +85,7 @@ std::vector<PythonFrame> read_python(const json& frames) {
 }
 
 std::string key_of(const std::string& code, const json& site, const json& python, const json& device,
-                   const json& other, const std::string& otherwise) {
+                   const json& other, const std::string& message, const std::string& otherwise) {
   // A refusal is said once a run on each GPU, wherever it is asked from.
   if (code.starts_with("GF401") && device.is_object()) return code + ' ' + text_of(device, "uuid");
   // Masks and ordinals that are wrong in different ways are asked for at one place.
@@ -99,6 +99,9 @@ std::string key_of(const std::string& code, const json& site, const json& python
   const bool by_one = code.starts_with("GF202");
   for (const json* one : {&device, &other})
     key += ' ' + (one->is_object() && (one == &device || !by_one) ? text_of(*one, "uuid") : "");
+  // Without optimisation all launches of a program are one place, nvcc's own; the words name the kernel.
+  if (code.starts_with("GF203") || code.starts_with("GF205"))
+    key += ' ' + message.substr(0, message.find(';'));
   return key;
 }
 
@@ -115,7 +118,7 @@ std::string time_text(std::uint64_t ns_since_1970) {
 std::string key_of(const Finding& finding) {
   // A note that became a warning is said again.
   return key_of(std::string(finding.code) + ' ' + std::string(text(finding.severity)), site(finding.site),
-                python(finding.python), gpu(finding.device), gpu(finding.other_device),
+                python(finding.python), gpu(finding.device), gpu(finding.other_device), finding.message,
                 finding.once.empty() ? finding.message : finding.once);
 }
 
@@ -188,7 +191,7 @@ std::vector<Record> read_records(std::string_view text) {
       return found == read.end() ? json() : *found;
     };
     record.key = key_of(record.code + ' ' + record.severity, part("site"), part("python"), part("device"),
-                        part("other_device"), record.message);
+                        part("other_device"), record.message, record.message);
     record.stack = stack_text(read_stack(part("stack")), read_python(part("python")));
     record.line = line;
     records.push_back(std::move(record));

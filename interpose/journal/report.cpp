@@ -38,7 +38,9 @@ void note_idle_gpus(Report& report) {
   std::size_t used = 0;
   for (const ReportRow& row : report.rows) {
     if (!row.launches) return;  // not counted
-    const bool worked = *row.launches + row.copies.value_or(0) + (row.counted ? row.allocations : 0) > 0;
+    const bool worked = *row.launches + row.copies.value_or(0) + row.threads.value_or(0) +
+                            (row.counted ? row.allocations : 0) >
+                        0;
     used += worked ? 1 : 0;
     (worked ? busy : idle) += ((worked ? busy : idle).empty() ? "" : ", ") + row.full_name;
   }
@@ -93,14 +95,14 @@ std::string to_text(const Report& report) {
     }
     out += '\n';
   }
-  for (const auto& [lead, share_of] :
+  for (const auto& [title, share_of] :
        {std::pair{"  share of memory:", &memory_share}, std::pair{"  share of work:", &work_share}}) {
     std::string shares;
     for (const ReportRow& row : report.rows) {
       if (const auto share = share_of(report, row))
         shares += fmt::format("{} CUDA {} {:.0f} %", shares.empty() ? "" : ",", row.ordinal, 100 * *share);
     }
-    if (report.rows.size() > 1 && !shares.empty()) out += lead + shares + '\n';
+    if (report.rows.size() > 1 && !shares.empty()) out += title + shares + '\n';
   }
   out += "  findings:";
   if (report.findings.empty()) out += " none";

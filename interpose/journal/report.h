@@ -22,7 +22,7 @@ struct ReportRow {
   std::string cap_rule;              // "--gpu-mem"
   std::uint64_t allocations = 0, refusals = 0;
   std::optional<std::uint64_t> launches{}, copies{};  // none: not counted
-  std::optional<std::uint64_t> threads{};             // that launched or copied
+  std::optional<std::uint64_t> threads{};             // that launched, copied, filled or were a finding there
   std::string chosen_by;  // "cudaSetDevice at train+0x1a2b (main)"; empty: never chosen
 };
 

@@ -14,6 +14,8 @@
 #include <ctime>
 #include <vector>
 
+#include "journal/write.h"
+
 namespace gpufence::journal {
 namespace {
 
@@ -159,6 +161,14 @@ bool is_local_disk(int descriptor) noexcept {
   return false;
 }
 
+bool is_local_directory(const std::string& path) noexcept {
+  const int directory = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) return false;
+  const bool local = is_local_disk(directory);
+  ::close(directory);
+  return local;
+}
+
 RunShare* RunShare::open(const std::string& directory) noexcept {
   try {
     const std::string path = directory + "/share";
@@ -169,7 +179,7 @@ RunShare* RunShare::open(const std::string& directory) noexcept {
                   status.st_uid == ::geteuid();
     // Blocks, not only a size: the first touch of a hole on a full disk is SIGBUS.
     if (usable && static_cast<std::size_t>(status.st_size) < sizeof(RunShare))
-      usable = ::fallocate(file, 0, 0, sizeof(RunShare)) == 0;
+      usable = allocate_quietly(file, sizeof(RunShare));
     void* mapped =
         usable ? ::mmap(nullptr, sizeof(RunShare), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
     ::close(file);
@@ -188,6 +198,42 @@ bool RunShare::first(std::uint64_t key) noexcept {
     if (there == key) return false;
   }
   return true;
+}
+
+namespace {
+
+// "GF203" of a severity as a number that is not 0.
+std::uint32_t made_as(std::string_view code, Severity severity) noexcept {
+  std::uint32_t number = 0;
+  for (const char c : code)
+    number = c >= '0' && c <= '9' ? number * 10 + static_cast<std::uint32_t>(c - '0') : number;
+  return number << 8 | (static_cast<std::uint32_t>(severity) + 1);
+}
+
+}  // namespace
+
+void RunShare::note(std::string_view code, Severity severity) noexcept {
+  const std::uint32_t made = made_as(code, severity);
+  for (auto& place : made_) {
+    std::uint32_t there = 0;
+    if (place.compare_exchange_strong(there, made) || there == made) return;
+  }
+}
+
+std::string RunShare::made(std::string_view code, Severity least) const {
+  std::string worst;
+  Severity most{};
+  for (const auto& place : made_) {
+    const std::uint32_t there = place.load();
+    if (there == 0) break;
+    const auto severity = static_cast<Severity>((there & 0xff) - 1);
+    const std::string name = "GF" + std::to_string(there >> 8);
+    if (code.empty() ? severity < least : name != code) continue;
+    if (!worst.empty() && severity <= most) continue;
+    worst = name;
+    most = severity;
+  }
+  return worst;
 }
 
 bool RunShare::take_line(std::uint32_t most) noexcept {

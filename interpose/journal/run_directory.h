@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "journal/journal.h"
+
 namespace gpufence::journal {
 
 inline constexpr const char* kRecordsFile = "records.jsonl";
@@ -37,6 +39,7 @@ void prune_runs(const std::string& state, std::size_t most) noexcept;
 // Whether mapped files are as safe there as memory: on a network another machine can take the pages away,
 // which is SIGBUS in the program.
 [[nodiscard]] bool is_local_disk(int descriptor) noexcept;
+[[nodiscard]] bool is_local_directory(const std::string& path) noexcept;
 
 // What the processes of a run share, in one mapped file. All zero at first; processes of one user write it.
 class RunShare {
@@ -47,6 +50,11 @@ class RunShare {
   // Whether this finding is the first of its kind in this run. When too many are known, every one is.
   bool first(std::uint64_t key) noexcept;
 
+  // That a finding was made at all, kept where no full disk can lose it.
+  void note(std::string_view code, Severity severity) noexcept;
+  // The worst that was made of that code, or, where none is given, of at least that severity; empty: none.
+  [[nodiscard]] std::string made(std::string_view code, Severity least) const;
+
   // One more line that may go to stderr: false if there were `most` before it, then it is counted as cut.
   bool take_line(std::uint32_t most) noexcept;
   // How many were cut, if that is worth a line: for the first that asks, and then when they have doubled.
@@ -55,6 +63,7 @@ class RunShare {
  private:
   std::atomic<std::uint32_t> lines_{0}, cut_{0}, cut_said_{0};
   std::array<std::atomic<std::uint64_t>, 1000> keys_{};
+  std::array<std::atomic<std::uint32_t>, 128> made_{};
 };
 
 }  // namespace gpufence::journal

@@ -1,6 +1,7 @@
 // See write.h.
 #include "journal/write.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -74,6 +75,13 @@ bool write_quietly(int descriptor, std::string_view text) noexcept {
     text.remove_prefix(static_cast<std::size_t>(written));
   }
   return true;
+}
+
+bool allocate_quietly(int descriptor, std::uint64_t bytes) noexcept {
+  WithoutSignals guard;
+  if (::fallocate(descriptor, 0, 0, static_cast<off_t>(bytes)) == 0) return true;
+  guard.failed();
+  return false;
 }
 
 bool write_at_once(int descriptor, std::string_view before, std::string_view text) noexcept {

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <cstdint>
 #include <string_view>
 
 namespace gpufence::journal {
@@ -27,5 +28,9 @@ bool write_quietly(int descriptor, std::string_view text) noexcept;
 
 // In one write, which a regular file takes whole or, when it is full, in part. `before` goes before the text.
 bool write_at_once(int descriptor, std::string_view before, std::string_view text) noexcept;
+
+// Blocks for that many bytes from the beginning, so that a mapping of them is safe to touch. False if there
+// are none, or the process may not have so large a file (whose SIGXFSZ is taken back).
+bool allocate_quietly(int descriptor, std::uint64_t bytes) noexcept;
 
 }  // namespace gpufence::journal

@@ -6,7 +6,11 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
+
+#include "observe/process.h"
 
 namespace gpufence::observe {
 namespace {
@@ -95,7 +99,6 @@ struct Search {
   std::uintptr_t address;
   std::optional<Object> found;
 };
-#endif
 
 Object object_of(const dl_phdr_info& info) {
   Object object;
@@ -114,6 +117,7 @@ Object object_of(const dl_phdr_info& info) {
   }
   return object;
 }
+#endif
 
 }  // namespace
 
@@ -136,12 +140,16 @@ std::optional<Object> object_at(std::uintptr_t address) {
   return object;
 #else
   Search search{address, {}};
-  each_object(
-      [](const Object& object, void* data) {
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
         auto& one = *static_cast<Search*>(data);
-        if (one.address < object.begin || one.address >= object.end) return false;
-        one.found = object;
-        return true;
+        try {
+          Object object = object_of(*info);
+          if (one.address < object.begin || one.address >= object.end) return 0;
+          one.found = std::move(object);
+        } catch (...) {  // through the loader nothing may be thrown
+        }
+        return 1;
       },
       &search);
   return search.found;
@@ -212,20 +220,21 @@ std::string build_id(const Object& object) {
 }
 
 void each_object(bool (*visit)(const Object& object, void* data), void* data) {
-  struct Visit {
-    bool (*visit)(const Object& object, void* data);
-    void* data;
-  } each{visit, data};
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* given) {
-        const auto& one = *static_cast<const Visit*>(given);
-        try {
-          return one.visit(object_of(*info), one.data) ? 1 : 0;
-        } catch (...) {
-          return 1;  // through the loader nothing may be thrown
-        }
-      },
-      &each);
+  // The kernel's list: dl_iterate_phdr waits for whoever is in such a callback, who may wait for this thread.
+  const std::string maps = read_file("/proc/self/maps");
+  std::string_view last;
+  for (std::size_t at = 0, end = 0; at < maps.size(); at = end + 1) {
+    end = std::min(maps.find('\n', at), maps.size());
+    const std::string_view line = std::string_view(maps).substr(at, end - at);
+    // 7f0123456000-7f0123567000 r-xp 00001000 fe:00 1234   /usr/lib/libfoo.so
+    const std::size_t rights = line.find(' '), path = line.find('/');
+    if (rights == std::string_view::npos || path == std::string_view::npos ||
+        line.substr(rights + 3, 1) != "x" || line.substr(path) == last)
+      continue;
+    last = line.substr(path);
+    const std::optional<Object> object = object_at(std::strtoull(line.data(), nullptr, 16));
+    if (object && visit(*object, data)) return;
+  }
 }
 
 }  // namespace gpufence::observe

@@ -1,8 +1,8 @@
 // Which loaded object an address lies in, and its symbols. Not by dladdr and dlsym: those take the loader's
 // lock, which another thread holds for as long as a constructor of a library runs, and that constructor may
 // wait for the thread that we are in. Nothing here waits: glibc tells of an address without a lock since
-// 2.35; before, and for lists of all objects, dl_iterate_phdr takes a lock that is never held over foreign
-// code but that of other such callbacks.
+// 2.35; before, dl_iterate_phdr takes a lock that is never held over foreign code but that of other such
+// callbacks.
 #pragma once
 
 #include <link.h>
@@ -37,7 +37,7 @@ struct Object {
 // In hexadecimal; empty if it was linked without one.
 [[nodiscard]] std::string build_id(const Object& object);
 
-// Calls `visit` with each loaded object until it says true. No object is unloaded meanwhile.
+// Calls `visit` with each loaded object until it says true. Where /proc is not mounted there are none.
 void each_object(bool (*visit)(const Object& object, void* data), void* data);
 
 }  // namespace gpufence::observe

@@ -33,8 +33,8 @@ class Tally {
 
   [[nodiscard]] std::size_t devices() const noexcept { return devices_; }
 
-  // From now on counted there, in cells that outlive the process: devices × kShards of them, never given back. Again
-  // for the same: what a thread still counted elsewhere meanwhile comes after.
+  // From now on counted there, in cells that outlive the process: devices × kShards of them, never given
+  // back. Again for the same: what a thread still counted elsewhere meanwhile comes after.
   void keep_in(Cell* cells) noexcept {
     cells_.store(cells, std::memory_order_release);
     for (std::size_t i = 0; i < devices_ * kShards; ++i) {
@@ -52,6 +52,10 @@ class Tally {
 
   void launch(int device) noexcept { count(device, &Cell::launches); }
   void copy(int device) noexcept { count(device, &Cell::copies); }
+  // The thread did something there that is neither.
+  void touch(int device) noexcept {
+    if (device >= 0 && static_cast<std::size_t>(device) < devices_) (void)shard_on(device);
+  }
 
   [[nodiscard]] Work work(std::size_t device) const noexcept {
     Work sum;
@@ -72,8 +76,13 @@ class Tally {
   static inline constinit std::atomic<std::uint32_t> threads_seen{0};
 
   void count(int device, std::atomic<std::uint64_t> Cell::*what) noexcept {
+    if (device < 0 || static_cast<std::size_t>(device) >= devices_) return;
+    (shard_on(device).*what).fetch_add(1, std::memory_order_relaxed);
+  }
+
+  // This thread's cell of that GPU; at its first there the thread is counted.
+  Cell& shard_on(int device) noexcept {
     const auto at = static_cast<std::size_t>(device);
-    if (device < 0 || at >= devices_) return;
     TallyThread& mine = this_thread;
     Cell* cells = cells_.load(std::memory_order_relaxed);
     const std::uint64_t bit = std::uint64_t{1} << (at % 64);
@@ -82,7 +91,7 @@ class Tally {
       if (mine.shard == 0) mine.shard = 1 + threads_seen.fetch_add(1, std::memory_order_relaxed) % kShards;
       cells[(mine.shard - 1) * devices_ + at].threads.fetch_add(1, std::memory_order_relaxed);
     }
-    (cells[(mine.shard - 1) * devices_ + at].*what).fetch_add(1, std::memory_order_relaxed);
+    return cells[(mine.shard - 1) * devices_ + at];
   }
 
   std::size_t devices_;

@@ -564,7 +564,70 @@ TEST_P(MemoryOfAnotherGpu, IsNotWhatIsManagedOrTheHostsOrOnesOwn) {
   EXPECT_EQ(said.counts, Counts{});
 }
 
+// All launches of a program that is compiled without optimisation come from one place, nvcc's own.
+TEST(StreamOfAnotherGpu, IsNamedForEachKernelThoughTheyAreLaunchedAtOnePlace) {
+  FourGpus m;
+  const Said said = run(m, {probe("elsewhere_shared"), "kernels"});
+  EXPECT_EQ(said.result.out, "cudaErrorInvalidResourceHandle\n");
+  EXPECT_EQ(said.lines.size(), 2u) << said.result.err;
+  for (const char* kernel : {"first", "second"})
+    EXPECT_TRUE(said.result.complains("GF203 warning: kernel " + std::string(kernel) + " launched on "))
+        << said.result.err;
+  const Result last = m.gpufence({"last"});
+  for (const char* kernel : {"first", "second"})
+    EXPECT_NE(last.out.find("kernel " + std::string(kernel) + " launched on "), std::string::npos)
+        << last.out;
+}
+
+// A thread waits, holding the loader's lock, for one that comes upon a fault: nothing that is said may need
+// that lock.
+TEST(Findings, AreMadeWhileAnotherThreadHoldsTheLoadersLock) {
+  for (const char* options : {"", "--backtrace", "--report"}) {
+    FourGpus m;
+    With with{.devices = "2,0"};
+    if (*options != 0) with.options = {options};
+    const Result r = m.run({"timeout", "60", probe("elsewhere_shared"), "locked"}, with);
+    EXPECT_EQ(r.out, "cudaErrorInvalidDevice\n") << options << r.exit;
+    EXPECT_TRUE(r.complains("GF101 warning: ordinal 7 asked for")) << options << r.err;
+  }
+}
+
+TEST(Findings, AreNoneWhereAGpuExistsAndIsNoPeer) {
+  FourGpus m;
+  const Result r =
+      m.run({probe("elsewhere_shared"), "peers"}, {.devices = "2,0", .options = {"--remap", "5=1"}});
+  EXPECT_EQ(r.out, "cudaErrorInvalidDevice\n");
+  EXPECT_FALSE(r.complains("GF101")) << r.err;
+}
+
+TEST(Settings, ThatAreEmptyAreNone) {
+  for (const char* name : {"GPUFENCE_DEVICES", "GPUFENCE_NUMBERING", "GPUFENCE_GPU_MEM",
+                           "GPUFENCE_GPU_MEM_PER_PROCESS", "GPUFENCE_REMAP", "GPUFENCE_BACKTRACE"}) {
+    FourGpus m;
+    const Result r = m.run({probe("list_gpus")}, {.env = {{name, ""}}});
+    EXPECT_TRUE(r.says("GPUs: 4\n")) << name << r.out;
+    EXPECT_EQ(r.err, "") << name;
+  }
+}
+
 // ---- GF208 and the report
+
+TEST(Report, CountsACopyForTheGpuWhoseMemoryIsMappedThereNow) {
+  FourGpus m;
+  const Result r = m.run({probe("elsewhere_shared"), "mapped"}, {.devices = "2,0", .options = {"--report"}});
+  EXPECT_EQ(r.out, "0\n0\n");
+  EXPECT_FALSE(r.complains("GF208")) << r.err;
+  EXPECT_TRUE(r.complains("share of work: CUDA 0 50 %, CUDA 1 50 %")) << r.err;
+}
+
+TEST(Report, TakesCopiesOfArraysAndFillsForWork) {
+  for (const char* what : {"arrays", "fills"}) {
+    FourGpus m;
+    const Result r = m.run({probe("elsewhere_shared"), what}, {.devices = "2,0", .options = {"--report"}});
+    EXPECT_EQ(r.out, "0\n") << what;
+    EXPECT_FALSE(r.complains("GF208")) << what << r.err;
+  }
+}
 
 TEST(Report, CountsLaunchesCopiesAndThreadsOfEachGpu) {
   FourGpus m;

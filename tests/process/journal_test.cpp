@@ -279,6 +279,16 @@ TEST(FailOn, IsExit99IfSuchAFindingWasMadeAndTheProgramSucceeded) {
   EXPECT_EQ(m.run({probe("ends"), "exit"}, with({"--fail-on", "GF401"})).exit, 99);
   EXPECT_EQ(m.run({probe("ends"), "_exit"}, with({"--fail-on", "info"})).exit, 99);
   EXPECT_EQ(m.run({probe("ends"), "exit"}, with({"--fail-on", "error"})).exit, 0);
+  // Wherever the process itself would keep what it finds.
+  EXPECT_EQ(m.run({"/usr/bin/env", "HOME=/nowhere", "XDG_STATE_HOME=/nowhere", "GPUFENCE_RUN=", probe("ends"),
+                   "exit"},
+                  with({"--fail-on", "warning"}))
+                .exit,
+            99);
+  const Result needs_a_report = m.run({probe("ends"), "exit"}, with({"--fail-on", "GF208"}));
+  EXPECT_EQ(needs_a_report.exit, 125);
+  EXPECT_TRUE(needs_a_report.complains(
+      "gpufence: --fail-on GF208: it is made with a report alone; add --report or --report-file FILE\n"));
   EXPECT_EQ(m.run({probe("ends"), "exit"}, with({"--fail-on", "GF203"})).exit, 0);
   EXPECT_EQ(m.run({probe("ends"), "exit"}, with({"--fail-on", "GF401", "--ignore", "GF401"})).exit, 0);
   EXPECT_EQ(m.run({"/bin/sh", "-c", probe("ends") + " exit; true"}, with({"--fail-on", "warning"})).exit, 99);

@@ -3,7 +3,9 @@
 #include "journal/journal.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -199,12 +201,12 @@ TEST(Journal, TheSameFindingOfAnotherProcessIsRecordedAndNotSaid) {
   Journal first(settings(at, out.ends[1]));
   Journal second(settings(at, out.ends[1]));
   first.say({.code = "GF203",
-             .message = "thread worker-1",
+             .message = "kernel saxpy; thread worker-1",
              .once = "0x7f0010/0/1",
              .site = {.object = "app", .offset = 16},
              .device = {.uuid = "GPU-a"}});
   second.say({.code = "GF203",
-              .message = "thread worker-2",
+              .message = "kernel saxpy; thread worker-2",
               .once = "0x7f9910/0/1",
               .site = {.object = "app", .offset = 16},
               .device = {.uuid = "GPU-a"}});
@@ -213,9 +215,26 @@ TEST(Journal, TheSameFindingOfAnotherProcessIsRecordedAndNotSaid) {
               .once = "0x7f9910/1/1",
               .site = {.object = "app", .offset = 16},
               .device = {.uuid = "GPU-b"}});
-  EXPECT_EQ(out.read_all(),
-            lead() + "GF203 warning: thread worker-1\n" + lead() + "GF203 warning: other GPU\n");
+  EXPECT_EQ(out.read_all(), lead() + "GF203 warning: kernel saxpy; thread worker-1\n" + lead() +
+                                "GF203 warning: other GPU\n");
   EXPECT_EQ(lines_of(at.path + "/gpufence/20261130-191038-7/records.jsonl"), 3u);
+}
+
+// RLIMIT_FSIZE raises a signal at files that would grow too large, by fallocate too.
+TEST(Journal, WhereFilesMayNotGrowTheProgramLives) {
+  const Directory at;
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_FSIZE, &none);
+    Pipe out;
+    Journal journal(settings(at, out.ends[1]));
+    journal.say({.code = "GF203", .message = "kernel saxpy", .once = "0/1"});
+    _exit(out.read_all() == lead() + "GF203 warning: kernel saxpy\n" ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Journal, WhatCameAgainIsRecordedWithItsCountAtTheEnd) {

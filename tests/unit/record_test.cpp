@@ -110,7 +110,7 @@ TEST(Record, IsReadBack) {
   EXPECT_EQ(records[0].pid, 4711);
   EXPECT_EQ(records[0].count, 5u);
   EXPECT_EQ(records[0].key, key_of(kFull));
-  EXPECT_EQ(records[0].key, "GF203 warning app+19472 GPU-b GPU-a");
+  EXPECT_EQ(records[0].key, "GF203 warning app+19472 GPU-b GPU-a kernel saxpy on the wrong GPU");
 }
 
 TEST(Record, AnExtraContextIsTheSameWhereverTheProcessWorks) {

@@ -261,8 +261,25 @@ int run_and_look(const Program& program, Environment& environment, const RunOpti
     return refuse(Error{what,
                         directory + " can't be made (" + std::strerror(errno) + "), where findings are kept",
                         "set XDG_STATE_HOME to a directory that can be written to"});
+  // Where every process of the run notes that it found something, though a disk be full or its HOME another.
+  journal::RunShare* share = journal::RunShare::open(directory);
+  if (share == nullptr && journal::is_local_directory(directory)) {
+    journal::remove_if_empty(runs, directory);
+    return refuse(Error{what, "findings can't be kept in " + directory + ": no space, or no more files",
+                        "make room, or set XDG_STATE_HOME to another disk"});
+  }
+  environment.set("GPUFENCE_FAIL_ON", directory);
   const Ended ended = wait_for_child([&] { return become(program, environment); });
-  const std::string code = found(read_run(runs, name), *options.fail_on, options.ignore.value_or(""));
+  std::string code;
+  if (share != nullptr) {
+    const std::string& asked = *options.fail_on;
+    code = asked.starts_with("GF") ? share->made(asked, journal::Severity::info)
+                                   : share->made("", asked == "info"      ? journal::Severity::info
+                                                     : asked == "warning" ? journal::Severity::warning
+                                                                          : journal::Severity::error);
+    if (share->made("", journal::Severity::info).empty()) ::unlink((directory + "/share").c_str());
+  }
+  if (code.empty()) code = found(read_run(runs, name), *options.fail_on, options.ignore.value_or(""));
   journal::remove_if_empty(runs, directory);
   if (ended.signal != 0 || ended.status != 0 || code.empty()) return end_as(ended);
   say({what, "a process of the run made " + code, "see gpufence last " + name});
@@ -319,6 +336,9 @@ int run(std::span<const std::string> words, const Environment& caller) {
   const std::string run_id = run_name(environment);
   plan->settings.emplace_back("GPUFENCE_RUN", run_id);
   // Of a program that is not watched nothing is found, and nothing found is what CI takes for success.
+  if (options.fail_on == "GF208" && !options.report && !options.report_file)
+    return refuse(
+        Error{"--fail-on GF208", "it is made with a report alone", "add --report or --report-file FILE"});
   if (options.fail_on && plan->needs_fence.empty()) plan->needs_fence = "--fail-on";
 
   const auto program =
