@@ -27,6 +27,7 @@ namespace gpufence::journal {
 namespace {
 
 constexpr std::size_t kMostRuns = 200;      // kept in a state directory
+constexpr std::size_t kMostOfACode = 500;   // told apart and recorded; the rest is counted by its code alone
 constexpr std::size_t kMostCounted = 1000;  // findings whose counts are recorded at the end
 
 // A descriptor, not a FILE: the host's stdio buffers and locks are its own. One write a line keeps lines
@@ -118,6 +119,7 @@ struct Journal::State {
   std::mutex lock;
   std::map<std::string, std::uint64_t> counts;
   std::map<std::string, Said> said;
+  std::map<std::string, std::size_t> kinds;  // of `said`, by code
   bool spoke = false;
   unsigned lines = 0;
   std::uint64_t cut = 0;
@@ -147,11 +149,15 @@ void Journal::say(const Finding& finding) {
   {
     const std::lock_guard guard(state_->lock);
     state_->add(finding.code);
-    const auto [place, first] = state_->said.try_emplace(std::string(finding.code) + finding.once);
-    if (!first) {
-      ++place->second.count;
+    std::string key = std::string(finding.code) + finding.once;
+    if (const auto known = state_->said.find(key); known != state_->said.end()) {
+      ++known->second.count;
       return;
     }
+    // A loop that goes wrong in a new way each time must not fill the disk.
+    if (state_->kinds[finding.code] == kMostOfACode) return;
+    ++state_->kinds[finding.code];
+    const auto place = state_->said.try_emplace(std::move(key)).first;
     if (settings_.ignored.contains(finding.code)) return;
     state_->spoke = true;
     if (state_->said.size() <= kMostCounted) place->second.finding = finding;

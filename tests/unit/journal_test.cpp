@@ -237,6 +237,17 @@ TEST(Journal, WhereFilesMayNotGrowTheProgramLives) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(Journal, ALoopThatGoesWrongInANewWayEachTimeDoesNotFillTheDisk) {
+  const Directory at;
+  Pipe out;
+  Journal journal(settings(at, out.ends[1]));
+  for (int i = 0; i < 2000; ++i)
+    journal.say({.code = "GF101", .message = "ordinal " + std::to_string(i), .once = std::to_string(i)});
+  journal.say({.code = "GF203", .message = "kernel saxpy", .once = "0/1"});
+  EXPECT_EQ(journal.counts().at("GF101"), 2000u);
+  EXPECT_EQ(lines_of(at.path + "/gpufence/20261130-191038-7/records.jsonl"), 501u);
+}
+
 TEST(Journal, WhatCameAgainIsRecordedWithItsCountAtTheEnd) {
   const Directory at;
   Pipe out;
