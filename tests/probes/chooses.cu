@@ -1,6 +1,7 @@
-// Threads that choose a GPU, and threads that don't. Usage: chooses helper|context|chosen|one_stays|ranks
+// Threads that choose a GPU, and threads that don't. Usage: chooses helper|context|launches|chosen|one_stays|ranks
 //   helper     the process has left CUDA 0 for CUDA 1; a helper thread says nothing
 //   context    the same, and nobody had used CUDA 0 before
+//   launches   the same, and the first that the helper does is a kernel
 //   chosen     the helper chooses too
 //   one_stays  the main thread stays on CUDA 0 without a word, and so does a helper of its own
 //   ranks      every thread chooses a GPU of its own
@@ -26,6 +27,12 @@ extern "C" __attribute__((noinline)) void work() {
   }
 }
 
+__global__ void nothing() {}
+extern "C" __attribute__((noinline)) void launch() {
+  nothing<<<1, 1>>>();
+  NEED(cudaDeviceSynchronize());
+}
+
 static void in_thread(const char* name, void (*body)(int), int device = -1) {
   std::thread([&] {
     pthread_setname_np(pthread_self(), name);
@@ -49,6 +56,10 @@ int main(int argc, char** argv) {
     choose(1);
     work();
     in_thread("pin_memory", silent);
+  } else if (what == "launches") {
+    choose(1);
+    work();
+    in_thread("helper", [](int) { launch(); });
   } else if (what == "chosen") {
     choose(1);
     work();

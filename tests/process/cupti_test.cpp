@@ -115,6 +115,19 @@ TEST(StaticRuntime, ShowsAThreadThatChoseNothing) {
   EXPECT_EQ(said.counts, (Counts{{"GF201", 1}}));
 }
 
+TEST(StaticRuntime, HasAContextNamedThatAKernelMadeWhereNobodyChose) {
+  for (const char* program : {"chooses_static", "chooses_shared"}) {
+    FourGpus m;
+    const Said said = run(m, {probe(program), "launches"}, kAll);
+    EXPECT_EQ(said.result.out, "done\n");
+    EXPECT_TRUE(
+        said.result.complains(zero_and_one("] GF202 warning: a context of 64 MiB appeared on #0, which this "
+                                           "thread did not choose; the process works on #1")))
+        << program << said.result.err;
+    EXPECT_EQ(said.counts, (Counts{{"GF202", 1}})) << program;
+  }
+}
+
 TEST(StaticRuntime, ShowsAContextThatNobodyChose) {
   FourGpus m;
   const Said said = run(m, {probe("chooses_static"), "context"}, kAll);

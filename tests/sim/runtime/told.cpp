@@ -66,8 +66,14 @@ extern "C" {
 namespace gpufence::sim::runtime {
 namespace {
 
-// The name that the kernel's code has; null where it has none, and then the launch fails for the same reason.
+// The name that the kernel's code has; null where it has none, and then the launch fails for the same reason,
+// or where this thread has no context yet: the launch makes it, and not the question.
 const char* kernel_name(const void* function) {
+  const Runtime& runtime = Runtime::get();
+  CUcontext current = nullptr;
+  if (runtime.error() != cudaSuccess || runtime.driver().cuCtxGetCurrent(&current) != CUDA_SUCCESS ||
+      current == nullptr)
+    return nullptr;
   const char* name = nullptr;
   return gpufence_sim_cudaFuncGetName(&name, function) == cudaSuccess ? name : nullptr;
 }
