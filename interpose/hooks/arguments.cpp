@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "hooks/reach.h"
+#include "observe/stubs.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -117,7 +118,9 @@ void check_arguments(const void* function, CUstream stream, void** params, void*
       if (owner < 0 || owner == device || reaches(device, owner)) continue;
       owner = device_of_now(word);
       if (owner < 0 || owner == device || reaches(device, owner) || usable_here(word)) continue;
-      say_suspect(code->name, i + 1, word, device, owner, observe::current(api, caller));
+      say_suspect(
+          code->name, i + 1, word, device, owner,
+          observe::above_launch_stubs(observe::outside_cuda(observe::current(api, caller)), code->name));
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include "hooks/arguments.h"
 #include "hooks/choice.h"
+#include "observe/stubs.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -50,7 +51,8 @@ void explain_launch(const void* function, CUstream stream, const observe::Call& 
   const int device = bound ? code->device : current_device();
   if (device < 0 || place.device < 0 || device == place.device) return;
   if (code && code->name != nullptr) kernel = code->name;
-  Fault fault{"GF203", journal::Severity::warning, call, device, place.device};
+  Fault fault{"GF203", journal::Severity::warning,
+              observe::above_launch_stubs(observe::outside_cuda(call), kernel), device, place.device};
   if (kernel != nullptr) fault.subject = kernel;
   explain(std::move(fault), [&](const Visible& seen) {
     const std::string what = kernel != nullptr ? "kernel " + observe::kernel_text(kernel) : "a kernel";

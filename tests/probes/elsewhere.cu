@@ -12,7 +12,7 @@ __global__ void first(int* at) { *at = 1; }
 __global__ void second(int* at) { *at = 2; }
 
 // Both in a stream of the other GPU. Compiled without optimisation their launches are one place: nvcc's own.
-static void kernels() {
+extern "C" void launch_both() {
   cudaStream_t stream;
   int* memory;
   cudaSetDevice(0);
@@ -90,7 +90,7 @@ static void peers() {
 
 int main(int, char** arguments) {
   const char* what = arguments[1];
-  if (std::strcmp(what, "kernels") == 0) kernels();
+  if (std::strcmp(what, "kernels") == 0) launch_both();
   if (std::strcmp(what, "mapped") == 0) mapped();
   if (std::strcmp(what, "arrays") == 0) other_work(true);
   if (std::strcmp(what, "fills") == 0) other_work(false);
