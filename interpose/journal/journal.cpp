@@ -12,7 +12,6 @@
 #include <functional>
 #include <mutex>
 
-#include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/sink.h>
 
@@ -287,11 +286,12 @@ void Journal::print(const Finding& finding, std::uint64_t count) {
     write_quietly(settings_.descriptor, to_json_line_within(finding, speaker(settings_), count, PIPE_BUF));
     return;
   }
-  const std::string lead = *finding.code == '\0' ? std::string{}
-                                                 : fmt::format("{} {}: ", finding.code,
-                                                               in_color(finding.severity, settings_.color));
-  state_->logger.log(level_of(finding.severity), "{}{}{}", lead, on_one_line(finding.message),
-                     stack_text(finding.stack, finding.python));
+  // Put together here: a formatter takes kilobytes of a stack that may be small.
+  std::string line;
+  if (*finding.code != '\0')
+    line = std::string(finding.code) + ' ' + in_color(finding.severity, settings_.color) + ": ";
+  line += on_one_line(finding.message) + stack_text(finding.stack, finding.python);
+  state_->logger.log(level_of(finding.severity), spdlog::string_view_t(line));
 }
 
 void Journal::count_one(const char* code) {

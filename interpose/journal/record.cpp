@@ -2,6 +2,8 @@
 #include "journal/record.h"
 
 #include <fmt/format.h>
+#include <array>
+#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -111,8 +113,11 @@ std::string time_text(std::uint64_t ns_since_1970) {
   const auto seconds = static_cast<std::time_t>(ns_since_1970 / 1'000'000'000);
   std::tm utc{};
   gmtime_r(&seconds, &utc);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-                     utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, ns_since_1970 % 1'000'000'000 / 1000);
+  std::array<char, 32> day{}, fraction{};
+  (void)std::strftime(day.data(), day.size(), "%Y-%m-%dT%H:%M:%S", &utc);
+  (void)std::snprintf(fraction.data(), fraction.size(), ".%06uZ",
+                      static_cast<unsigned>(ns_since_1970 % 1'000'000'000 / 1000));
+  return std::string(day.data()) + fraction.data();
 }
 
 std::string key_of(const Finding& finding) {
@@ -123,28 +128,32 @@ std::string key_of(const Finding& finding) {
 }
 
 std::string to_json_line(const Finding& finding, const Speaker& speaker, std::uint64_t count) {
-  const json record = {{"schema", 1},
-                       {"time", time_text(speaker.time_ns)},
-                       {"run_id", text_or_null(speaker.run_id)},
-                       {"pid", speaker.pid},
-                       {"tid", finding.tid > 0 ? json(finding.tid) : json(nullptr)},
-                       {"thread", text_or_null(finding.thread)},
-                       {"rank", text_or_null(speaker.rank)},
-                       {"code", text_or_null(finding.code)},
-                       {"severity", text(finding.severity)},
-                       {"message", finding.message},
-                       {"api", text_or_null(finding.api)},
-                       {"site", site(finding.site)},
-                       {"stack", stack(finding.stack)},
-                       {"python", python(finding.python)},
-                       {"device", gpu(finding.device)},
-                       {"other_device", gpu(finding.other_device)},
-                       {"bytes", number_or_null(finding.bytes)},
-                       {"held", number_or_null(finding.held)},
-                       {"cap", number_or_null(finding.cap)},
-                       {"scope", text_or_null(finding.scope)},
-                       {"rule", text_or_null(finding.rule)},
-                       {"count", count}};
+  // One after the other: as one list each part would have a place of its own on the stack, which may be
+  // small.
+  json record = json::object();
+  const auto put = [&record](const char* key, json value) { record[key] = std::move(value); };
+  put("schema", 1);
+  put("time", time_text(speaker.time_ns));
+  put("run_id", text_or_null(speaker.run_id));
+  put("pid", speaker.pid);
+  put("tid", finding.tid > 0 ? json(finding.tid) : json(nullptr));
+  put("thread", text_or_null(finding.thread));
+  put("rank", text_or_null(speaker.rank));
+  put("code", text_or_null(finding.code));
+  put("severity", text(finding.severity));
+  put("message", finding.message);
+  put("api", text_or_null(finding.api));
+  put("site", site(finding.site));
+  put("stack", stack(finding.stack));
+  put("python", python(finding.python));
+  put("device", gpu(finding.device));
+  put("other_device", gpu(finding.other_device));
+  put("bytes", number_or_null(finding.bytes));
+  put("held", number_or_null(finding.held));
+  put("cap", number_or_null(finding.cap));
+  put("scope", text_or_null(finding.scope));
+  put("rule", text_or_null(finding.rule));
+  put("count", count);
   // Names of threads, files and GPUs need not be UTF-8.
   return record.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
 }

@@ -1,7 +1,8 @@
 // See stack.h.
 #include "journal/stack.h"
 
-#include <fmt/format.h>
+#include <array>
+#include <cstdio>
 
 namespace gpufence::journal {
 namespace {
@@ -22,9 +23,16 @@ bool is_folded(std::string_view object) {
          object.starts_with("python");
 }
 
+// Without a formatter, which takes kilobytes of a stack that may be small.
+std::string hexadecimal(std::uint64_t number) {
+  std::array<char, 24> digits{};
+  (void)std::snprintf(digits.data(), digits.size(), "0x%llx", static_cast<unsigned long long>(number));
+  return digits.data();
+}
+
 std::string text(const Site& frame) {
-  if (frame.object.empty()) return fmt::format("unknown code at {:#x}", frame.offset);
-  std::string out = fmt::format("{}+{:#x}", shortened(frame.object, kMostSymbol), frame.offset);
+  if (frame.object.empty()) return "unknown code at " + hexadecimal(frame.offset);
+  std::string out = shortened(frame.object, kMostSymbol) + '+' + hexadecimal(frame.offset);
   if (!frame.symbol.empty()) out += " (" + shortened(frame.symbol, kMostSymbol) + ')';
   return out;
 }
@@ -34,7 +42,7 @@ std::string part(const char* name, const std::vector<std::string>& frames) {
   std::string out = std::string("; ") + name + ": ";
   for (std::size_t i = 0; i < frames.size(); ++i) {
     if (out.size() + frames[i].size() > kMostPart)
-      return out + fmt::format("{}… {} more", i == 0 ? "" : " < ", frames.size() - i);
+      return out + (i == 0 ? "" : " < ") + "… " + std::to_string(frames.size() - i) + " more";
     out += (i == 0 ? "" : " < ") + frames[i];
   }
   return out;
@@ -68,9 +76,9 @@ std::string stack_text(const std::vector<Site>& stack, const std::vector<PythonF
   for (std::size_t i = 0; i < stack.size();) {
     std::size_t end = i + 1;
     while (is_folded(stack[i].object) && end < stack.size() && stack[end].object == stack[i].object) ++end;
-    native.push_back(
-        end - i == 1 ? text(stack[i])
-                     : fmt::format("… {} frames in {}", end - i, shortened(stack[i].object, kMostSymbol)));
+    native.push_back(end - i == 1 ? text(stack[i])
+                                  : "… " + std::to_string(end - i) + " frames in " +
+                                        shortened(stack[i].object, kMostSymbol));
     i = end;
   }
   std::vector<std::string> lines;
