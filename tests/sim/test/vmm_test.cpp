@@ -299,7 +299,7 @@ TEST(MappedMemory, AddressesAreGivenAsAskedForWhereTheyCan) {
     EXPECT_EQ(again, address);
     OK(cuMemAddressReserve(&elsewhere, kStep, 0, address, 0));  // "treats it as a hint"
     EXPECT_NE(elsewhere, address);
-    OK(cuMemAddressReserve(&address, size_t{1} << 42, 0, 0, 0));  // more than any card has
+    OK(cuMemAddressReserve(&address, size_t{1} << 38, 0, 0, 0));  // more than any card has
     EXPECT_EQ(cuMemAddressReserve(&address, SIZE_MAX / 4096 * 4096, 0, 0, 0), CUDA_ERROR_OUT_OF_MEMORY);
     EXPECT_EQ(cuMemAddressReserve(&address, 0, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuMemAddressReserve(&address, 1000, 0, 0, 0), CUDA_ERROR_INVALID_VALUE);
