@@ -146,7 +146,9 @@ Creation::Creation(int device, const observe::Call& call, const void* caller) no
   // Managed memory may be meant for the GPU on which it was made, whoever uses it.
   early_ = chosen.load(std::memory_order_relaxed) == 0 && early.load(std::memory_order_relaxed) == nullptr &&
            std::strcmp(call.api, "cudaMallocManaged") != 0;
-  if (unasked_) used_before_ = used_of(*seen, device);
+  if (!unasked_) return;
+  used_before_ = used_of(*seen, device);
+  held_before_ = held_of(*seen, device);
 }
 
 void Creation::done() noexcept {
@@ -169,7 +171,12 @@ void Creation::done() noexcept {
   if (other < 0) return;
   const std::optional<std::uint64_t> used = used_of(*seen, device_);
   Fault fault{.code = "GF202", .call = call_, .device = device_, .other_device = other};
-  if (used && used_before_ && *used > *used_before_) fault.bytes = *used - *used_before_;
+  // What this process holds, where NVML tells it; else the card's, which others change meanwhile.
+  const std::optional<std::uint64_t> held = held_of(*seen, device_);
+  if (held && *held > held_before_.value_or(0))
+    fault.bytes = *held - held_before_.value_or(0);
+  else if (used && used_before_ && *used > *used_before_)
+    fault.bytes = *used - *used_before_;
   explain(fault, [&](const Visible& to) {
     return "a context" + (fault.bytes ? " of " + policies::format_size(*fault.bytes) : std::string()) +
            " appeared on " + gpu_text(to, device_) +

@@ -26,8 +26,8 @@ class Creation {
   int device_;
   observe::Call call_;
   bool unasked_;
-  bool early_ = false;                        // nobody has chosen yet
-  std::optional<std::uint64_t> used_before_;  // bytes of the card
+  bool early_ = false;                                      // nobody has chosen yet
+  std::optional<std::uint64_t> used_before_, held_before_;  // bytes of the card, and of this process on it
 };
 
 // A context was made current. GF201, if this is the first that the thread does, it chose nothing, and the
