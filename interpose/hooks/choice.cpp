@@ -169,14 +169,13 @@ void Creation::done() noexcept {
   const Visible* seen = visible();
   const int other = elsewhere(device_);
   if (other < 0) return;
-  const std::optional<std::uint64_t> used = used_of(*seen, device_);
   Fault fault{.code = "GF202", .call = call_, .device = device_, .other_device = other};
   // What this process holds, where NVML tells it; else the card's, which others change meanwhile.
-  const std::optional<std::uint64_t> held = held_of(*seen, device_);
-  if (held && *held > held_before_.value_or(0))
+  if (const auto held = held_of(*seen, device_); held && *held > held_before_.value_or(0)) {
     fault.bytes = *held - held_before_.value_or(0);
-  else if (used && used_before_ && *used > *used_before_)
+  } else if (const auto used = used_of(*seen, device_); used && used_before_ && *used > *used_before_) {
     fault.bytes = *used - *used_before_;
+  }
   explain(fault, [&](const Visible& to) {
     return "a context" + (fault.bytes ? " of " + policies::format_size(*fault.bytes) : std::string()) +
            " appeared on " + gpu_text(to, device_) +

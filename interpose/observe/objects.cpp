@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -220,21 +219,20 @@ std::string build_id(const Object& object) {
 }
 
 void each_object(bool (*visit)(const Object& object, void* data), void* data) {
-  // The kernel's list: dl_iterate_phdr waits for whoever is in such a callback, who may wait for this thread.
-  const std::string maps = read_file("/proc/self/maps");
-  std::string_view last;
-  for (std::size_t at = 0, end = 0; at < maps.size(); at = end + 1) {
-    end = std::min(maps.find('\n', at), maps.size());
-    const std::string_view line = std::string_view(maps).substr(at, end - at);
-    // 7f0123456000-7f0123567000 r-xp 00001000 fe:00 1234   /usr/lib/libfoo.so
-    const std::size_t rights = line.find(' '), path = line.find('/');
-    if (rights == std::string_view::npos || path == std::string_view::npos ||
-        line.substr(rights + 3, 1) != "x" || line.substr(path) == last)
-      continue;
-    last = line.substr(path);
-    const std::optional<Object> object = object_at(std::strtoull(line.data(), nullptr, 16));
-    if (object && visit(*object, data)) return;
-  }
+  struct Visit {
+    bool (*visit)(const Object& object, void* data);
+    void* data;
+    std::string last;
+  } each{visit, data, {}};
+  each_mapping(
+      [](const Mapping& mapping, void* given) {
+        auto& one = *static_cast<Visit*>(given);
+        if (!mapping.executable || mapping.path.empty() || mapping.path == one.last) return false;
+        one.last = mapping.path;
+        const std::optional<Object> object = object_at(mapping.begin);
+        return object && one.visit(*object, one.data);
+      },
+      &each);
 }
 
 }  // namespace gpufence::observe

@@ -65,6 +65,24 @@ std::string read_file(const char* path) {
   return all;
 }
 
+void each_mapping(bool (*visit)(const Mapping& mapping, void* data), void* data) {
+  const std::string maps = read_file("/proc/self/maps");
+  for (std::size_t at = 0, end = 0; at < maps.size(); at = end + 1) {
+    end = std::min(maps.find('\n', at), maps.size());
+    // 7f0123456000-7f0123567000 r-xp 00001000 fe:00 1234   /usr/lib/libfoo.so
+    const std::string_view line = std::string_view(maps).substr(at, end - at);
+    char* rest = nullptr;
+    Mapping mapping;
+    mapping.begin = std::strtoull(line.data(), &rest, 16);
+    mapping.end = std::strtoull(rest + 1, &rest, 16);
+    const auto rights = static_cast<std::size_t>(rest - line.data()) + 1;
+    mapping.executable = rights + 2 < line.size() && line[rights + 2] == 'x';
+    if (const std::size_t path = line.find('/'); path != std::string_view::npos)
+      mapping.path = line.substr(path);
+    if (visit(mapping, data)) return;
+  }
+}
+
 InitialEnvironment::InitialEnvironment(const std::string& pid)
     : all_(read_file(("/proc/" + pid + "/environ").c_str())) {
   for (std::size_t at = 0; at < all_.size();) {

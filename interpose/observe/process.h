@@ -13,6 +13,17 @@ namespace gpufence::observe {
 // streams would cost more than the file, since they make their locales first.
 [[nodiscard]] std::string read_file(const char* path);
 
+// A line of /proc/self/maps; `path` is empty for memory of no file.
+struct Mapping {
+  std::uintptr_t begin = 0, end = 0;
+  bool executable = false;
+  std::string_view path{};
+};
+// Calls `visit` with each mapping of this process, by address, until it says true. By the kernel's word, and
+// so without the loader's lock: a thread may hold that which waits for this one. Where /proc is not mounted
+// there are none.
+void each_mapping(bool (*visit)(const Mapping& mapping, void* data), void* data);
+
 // What a process was started with, of /proc/PID/environ: settings that it made later do not show there, but a
 // program that writes its title may overwrite them.
 class InitialEnvironment {

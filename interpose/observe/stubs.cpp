@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "observe/objects.h"
 #include "observe/process.h"
@@ -24,18 +24,16 @@ namespace {
 
 // The file that is mapped there, by the kernel's word: a program may be called by another name than its own.
 std::string file_at(std::uintptr_t address) {
-  const std::string maps = read_file("/proc/self/maps");
-  for (std::size_t at = 0, end = 0; at < maps.size(); at = end + 1) {
-    end = std::min(maps.find('\n', at), maps.size());
-    const std::string_view line = std::string_view(maps).substr(at, end - at);
-    char* rest = nullptr;
-    const std::uintptr_t begin = std::strtoull(line.data(), &rest, 16);
-    const std::uintptr_t last = std::strtoull(rest + 1, nullptr, 16);
-    const std::size_t path = line.find('/');
-    if (address >= begin && address < last)
-      return path == std::string_view::npos ? std::string() : std::string(line.substr(path));
-  }
-  return {};
+  std::pair<std::uintptr_t, std::string> found{address, {}};
+  each_mapping(
+      [](const Mapping& mapping, void* data) {
+        auto& [wanted, path] = *static_cast<std::pair<std::uintptr_t, std::string>*>(data);
+        if (wanted < mapping.begin || wanted >= mapping.end) return false;
+        path = mapping.path;
+        return true;
+      },
+      &found);
+  return found.second;
 }
 
 // A file, mapped; nothing where it can't be.
