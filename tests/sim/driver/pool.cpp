@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "access.h"
+#include "shared_file.h"
 
 namespace gpufence::sim {
 namespace {
@@ -54,10 +54,6 @@ static_assert(sizeof(Exported) <= sizeof(CUmemPoolPtrExportData));
 
 uint64_t up_to(uint64_t bytes, uint64_t step) {
   return bytes > UINT64_MAX - step ? UINT64_MAX / step * step : (bytes + step - 1) / step * step;
-}
-
-uint64_t page() {
-  return static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 // ---- Segments; all under the pool's lock ----
@@ -270,13 +266,13 @@ bool map_arena(Pool& pool, int file, uint64_t bytes) {
 }
 
 bool make_shareable(Pool& pool) {
-  const uint64_t bytes = up_to(pool.device->gpu->memory_bytes, page());
+  const uint64_t bytes = up_to(pool.device->gpu->memory_bytes, page_bytes());
   if (getrandom(&pool.arena_id, sizeof pool.arena_id, 0) != sizeof pool.arena_id) return false;
   Label label{{}, bytes, pool.arena_id, pool.device->host_index, pool.props};
   memcpy(label.magic, kMagic, sizeof kMagic);
   const int file = memfd_create("gpufence-sim-pool", MFD_CLOEXEC);
   if (file < 0) return false;
-  if (ftruncate(file, static_cast<off_t>(bytes + page())) == 0 &&
+  if (ftruncate(file, static_cast<off_t>(bytes + page_bytes())) == 0 &&
       pwrite(file, &label, sizeof label, static_cast<off_t>(bytes)) == sizeof label &&
       map_arena(pool, file, bytes))
     return true;
@@ -448,17 +444,12 @@ CUresult set_attribute(Pool& pool, CUmemPool_attribute which, const void* value)
   }
 }
 
-bool known(CUmemAccess_flags flags) {
-  return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
-         flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-}
-
 CUresult set_access(Pool& pool, const CUmemAccessDesc* map, size_t count) {
   if (map == nullptr && count != 0) return CUDA_ERROR_INVALID_VALUE;
   // All or nothing.
   for (size_t i = 0; i < count; ++i) {
     const Device* device = driver().device(map[i].location.id);
-    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || device == nullptr || !known(map[i].flags))
+    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || device == nullptr || !is_access(map[i].flags))
       return CUDA_ERROR_INVALID_VALUE;
     if (device == pool.device ? map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                               : pool.device != nullptr && map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
@@ -482,30 +473,17 @@ CUresult export_pool(Pool& pool, void* out, CUmemAllocationHandleType type, unsi
   if (out == nullptr || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
       pool.props.handleTypes != type || pool.imported)
     return CUDA_ERROR_INVALID_VALUE;
-  const int copy = fcntl(pool.arena_file, F_DUPFD_CLOEXEC, 3);
-  if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  memcpy(out, &copy, sizeof copy);
-  return CUDA_SUCCESS;
+  return give_descriptor(pool.arena_file, out);
 }
 
 CUresult import_pool(CUmemoryPool* out, void* handle, CUmemAllocationHandleType type,
                      unsigned long long flags) {
   if (out == nullptr || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_INVALID_VALUE;
-  // A descriptor, cast to a pointer.
-  const auto given = static_cast<int>(reinterpret_cast<intptr_t>(handle));
-  struct stat status {};
+  int given = -1;
   Label label{};
-  if (fstat(given, &status) != 0 || !S_ISREG(status.st_mode) ||
-      static_cast<uint64_t>(status.st_size) <= page() ||
-      pread(given, &label, sizeof label, status.st_size - static_cast<off_t>(page())) != sizeof label ||
-      memcmp(label.magic, kMagic, sizeof kMagic) != 0 ||
-      label.bytes + page() != static_cast<uint64_t>(status.st_size))
-    return CUDA_ERROR_INVALID_VALUE;
-  // Its GPU has to be visible here as well.
-  Device* device = nullptr;
-  for (Device* one : driver().visible)
-    if (one->host_index == label.host_index) device = one;
+  if (!read_label(handle, kMagic, &given, &label)) return CUDA_ERROR_INVALID_VALUE;
+  Device* device = visible_at(label.host_index);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
   Pool* pool = pools().handles.take();
   const int file = fcntl(given, F_DUPFD_CLOEXEC, 3);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <string>
 
 #include "access.h"
+#include "shared_file.h"
 
 namespace gpufence::sim {
 namespace {
@@ -86,9 +86,6 @@ Virtual& vm() {
   return *made;
 }
 
-uint64_t page() {
-  return static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
 bool multiple(uint64_t value, uint64_t of) {
   return value % of == 0;
 }
@@ -237,7 +234,8 @@ CUresult check(const CUmemAllocationProp& props, Device** device) {
 
 CUresult reserve(CUdeviceptr* out, size_t bytes, size_t alignment, CUdeviceptr hint,
                  unsigned long long flags) {
-  if (out == nullptr || flags != 0 || bytes == 0 || !multiple(bytes, page()) || !multiple(hint, page()))
+  if (out == nullptr || flags != 0 || bytes == 0 || !multiple(bytes, page_bytes()) ||
+      !multiple(hint, page_bytes()))
     return CUDA_ERROR_INVALID_VALUE;
   if (alignment != 0 && !std::has_single_bit(alignment)) return CUDA_ERROR_INVALID_VALUE;
   const uint64_t align = std::max<uint64_t>(alignment, kGranularity);
@@ -358,11 +356,6 @@ CUresult unmap(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-bool known(CUmemAccess_flags flags) {
-  return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
-         flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-}
-
 CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* descriptions, size_t count) {
   if (descriptions == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
   synchronise_all();
@@ -372,7 +365,7 @@ CUresult set_access(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* de
   // All or nothing.
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& location = descriptions[i].location;
-    if (!known(descriptions[i].flags)) return CUDA_ERROR_INVALID_VALUE;
+    if (!is_access(descriptions[i].flags)) return CUDA_ERROR_INVALID_VALUE;
     if (location.type == CU_MEM_LOCATION_TYPE_HOST || location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA) {
       for (const auto& [at, mapping] : found)
         if (mapping->memory->device != nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -431,7 +424,7 @@ bool give_file(Memory& memory) {
   const int file = memfd_create("gpufence-sim-shared", MFD_CLOEXEC);
   if (file < 0) return false;
   const Store& store = vm().stores[memory.device];
-  if (ftruncate(file, static_cast<off_t>(memory.bytes + page())) != 0 ||
+  if (ftruncate(file, static_cast<off_t>(memory.bytes + page_bytes())) != 0 ||
       pwrite(file, &label, sizeof label, static_cast<off_t>(memory.bytes)) != sizeof label) {
     close(file);
     return false;
@@ -471,27 +464,17 @@ CUresult export_memory(void* out, CUmemGenericAllocationHandle handle, CUmemAllo
   Memory* memory = memory_of(handle);
   if (memory == nullptr || (memory->props.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
   if (!give_file(*memory)) return CUDA_ERROR_OUT_OF_MEMORY;
-  const int copy = fcntl(memory->file, F_DUPFD_CLOEXEC, 3);
-  if (copy < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  memcpy(out, &copy, sizeof copy);
-  return CUDA_SUCCESS;
+  return give_descriptor(memory->file, out);
 }
 
 CUresult import_memory(CUmemGenericAllocationHandle* out, void* handle, CUmemAllocationHandleType type) {
   if (out == nullptr || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
-  const auto given = static_cast<int>(reinterpret_cast<intptr_t>(handle));
-  struct stat status {};
+  int given = -1;
   Label label{};
-  if (fstat(given, &status) != 0 || !S_ISREG(status.st_mode) ||
-      static_cast<uint64_t>(status.st_size) <= page() ||
-      pread(given, &label, sizeof label, status.st_size - static_cast<off_t>(page())) != sizeof label ||
-      memcmp(label.magic, kMagic, sizeof kMagic) != 0 ||
-      label.bytes + page() != static_cast<uint64_t>(status.st_size))
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!read_label(handle, kMagic, &given, &label)) return CUDA_ERROR_INVALID_VALUE;
   Device* device = nullptr;
   if (label.host_index != SIZE_MAX) {
-    for (Device* one : driver().visible)
-      if (one->host_index == label.host_index) device = one;
+    device = visible_at(label.host_index);
     if (device == nullptr) return CUDA_ERROR_NOT_SUPPORTED;  // "cannot support the memory described"
   }
   // A description of our own, for a lock of our own.
