@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpus.h"
 #include "process.h"
 
 namespace gpufence::sim {
@@ -21,12 +22,6 @@ void on_one_gpu(const std::function<void()>& body) {
     OK(cuCtxCreate(&context, nullptr, 0, 0));
     body();
   });
-}
-
-size_t free_memory() {
-  size_t free = 0, total = 0;
-  OK(cuMemGetInfo(&free, &total));
-  return free;
 }
 
 CUDA_ARRAY3D_DESCRIPTOR shape(size_t width, size_t height, size_t depth, unsigned flags = 0,

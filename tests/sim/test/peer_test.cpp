@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "gate.h"
-#include "inside.h"
+#include "gpus.h"
 #include "process.h"
 
 namespace gpufence::sim {
@@ -16,24 +16,10 @@ namespace {
 
 #define OK(call) EXPECT_EQ(call, CUDA_SUCCESS)
 
-CUcontext context_on(int ordinal) {
-  CUcontext context = nullptr;
-  OK(cuCtxCreate(&context, nullptr, 0, ordinal));
-  return context;
-}
-
 CUdeviceptr memory_of(size_t bytes) {
   CUdeviceptr memory = 0;
   OK(cuMemAlloc(&memory, bytes));
   return memory;
-}
-
-int reach(CUcontext context, CUdeviceptr address) {
-  CUuuid id;
-  memcpy(id.bytes, kInsideTableId, sizeof id.bytes);
-  const void* table = nullptr;
-  EXPECT_EQ(cuGetExportTable(&table, &id), CUDA_SUCCESS);
-  return static_cast<const InsideTable*>(table)->reach(context, address);
 }
 
 // Row by row, who can access whom.

@@ -11,7 +11,7 @@
 
 #include "descriptors.h"
 #include "gate.h"
-#include "inside.h"
+#include "gpus.h"
 #include "process.h"
 
 namespace gpufence::sim {
@@ -20,12 +20,6 @@ namespace {
 #define OK(call) EXPECT_EQ(call, CUDA_SUCCESS)
 
 constexpr size_t kMiB = size_t{1} << 20;
-
-CUcontext context_on(int ordinal) {
-  CUcontext context = nullptr;
-  OK(cuCtxCreate(&context, nullptr, 0, ordinal));
-  return context;
-}
 
 void on_machine(const std::string& machine, const std::function<void()>& body) {
   in_child({{"GPUFENCE_SIM", machine}}, [&] {
@@ -101,21 +95,7 @@ void allow(CUmemoryPool pool, int follow, int opportunistic, int internal) {
   OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &internal));
 }
 
-size_t free_memory() {
-  size_t free = 0, total = 0;
-  OK(cuMemGetInfo(&free, &total));
-  return free;
-}
-
 constexpr int kReadsAndWrites = 2;
-int reach(CUcontext context, CUdeviceptr address) {
-  CUuuid id;
-  memcpy(id.bytes, kInsideTableId, sizeof id.bytes);
-  const void* table = nullptr;
-  EXPECT_EQ(cuGetExportTable(&table, &id), CUDA_SUCCESS);
-  return static_cast<const InsideTable*>(table)->reach(context, address);
-}
-
 TEST(Pools, EachGpuHasOneOfItsOwnAndMayBeGivenAnother) {
   on_machine("2", [] {
     const CUmemoryPool first = default_pool(0), second = default_pool(1);

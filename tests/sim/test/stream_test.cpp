@@ -13,18 +13,13 @@
 #include <vector>
 
 #include "gate.h"
+#include "gpus.h"
 #include "process.h"
 
 namespace gpufence::sim {
 namespace {
 
 #define OK(call) EXPECT_EQ(call, CUDA_SUCCESS)
-
-CUcontext context_on(int ordinal) {
-  CUcontext context = nullptr;
-  OK(cuCtxCreate(&context, nullptr, 0, ordinal));
-  return context;
-}
 
 CUdeviceptr memory_of(size_t bytes) {
   CUdeviceptr memory = 0;

@@ -11,7 +11,7 @@
 
 #include "descriptors.h"
 #include "gate.h"
-#include "inside.h"
+#include "gpus.h"
 #include "process.h"
 
 namespace gpufence::sim {
@@ -21,12 +21,6 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20, kStep = 2 * kMiB;
 constexpr int kNothing = 0, kReads = 1, kReadsAndWrites = 2;
-
-CUcontext context_on(int ordinal) {
-  CUcontext context = nullptr;
-  OK(cuCtxCreate(&context, nullptr, 0, ordinal));
-  return context;
-}
 
 void on_machine(const std::string& machine, const std::function<void()>& body) {
   in_child({{"GPUFENCE_SIM", machine}}, [&] {
@@ -68,24 +62,10 @@ void open_to(CUdeviceptr address, size_t bytes, int device,
   OK(cuMemSetAccess(address, bytes, &access, 1));
 }
 
-size_t free_memory() {
-  size_t free = 0, total = 0;
-  OK(cuMemGetInfo(&free, &total));
-  return free;
-}
-
 CUcontext current() {
   CUcontext context = nullptr;
   OK(cuCtxGetCurrent(&context));
   return context;
-}
-
-int reach(CUcontext context, CUdeviceptr address) {
-  CUuuid id;
-  memcpy(id.bytes, kInsideTableId, sizeof id.bytes);
-  const void* table = nullptr;
-  EXPECT_EQ(cuGetExportTable(&table, &id), CUDA_SUCCESS);
-  return static_cast<const InsideTable*>(table)->reach(context, address);
 }
 
 TEST(MappedMemory, IsUsedLikeAnyOther) {
