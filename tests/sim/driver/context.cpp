@@ -6,6 +6,7 @@
 #include "array.h"
 #include "code.h"
 #include "driver.h"
+#include "ipc.h"
 #include "output.h"
 #include "pool.h"
 #include "queue.h"
@@ -122,6 +123,7 @@ void deactivate(Context& context) {
   unload_code_of(context);
   destroy_arrays_of(context);
   free_all(context);
+  close_imports_of(context);
   free_host_of(context);
   destroy_streams_of(context);
   bool last = context.primary;

@@ -124,6 +124,7 @@ bool attribute(const Gpu& gpu, CUdevice_attribute which, int& out) {
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: out = 1; break;
+    case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
       out = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
       break;

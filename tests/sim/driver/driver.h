@@ -96,13 +96,15 @@ struct Context {
   AccessVersion access_made_at;
 };
 
-struct Mark;  // queue.h
+struct Mark;        // queue.h
+class SharedEvent;  // ipc.h
 struct Event {
   std::atomic<uint32_t> live{0};
   Context* context = nullptr;
   unsigned flags = 0;
   std::mutex lock;
-  std::shared_ptr<Mark> mark;  // of its last record; nullptr: never recorded; under `lock`
+  std::shared_ptr<Mark> mark;           // of its last record; nullptr: never recorded; under `lock`
+  std::shared_ptr<SharedEvent> shared;  // instead of it, where other processes may see the event; the same
 };
 
 struct Device {
@@ -181,12 +183,15 @@ struct Found {
   Pool* pool = nullptr;  // of an allocation from a memory pool, which has no context
   bool mapped = false;   // by cuMemMap; has no context either
   CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
-  uint64_t beyond = 0;  // mapped behind it without a gap, bytes
+  uint64_t beyond = 0;    // mapped behind it without a gap, bytes
+  bool imported = false;  // another process's, by cuIpcOpenMemHandle; `context` is who opened it
 };
 bool find(uintptr_t address, Found& found);
 // All work of all contexts, as before memory goes that is in reach of every GPU.
 void synchronise_all();
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);
+// Which of the device's heaps has the address; under its lock.
+Heap& heap_of(Device& device, uintptr_t address);
 // The block that starts there, allocated by this process on that device; others are left alone.
 bool free_block(Device& device, uintptr_t address);
 // In managed.cpp: an allocation, by Found::id, is gone.
@@ -203,6 +208,8 @@ void forget_peers_of(Context& context);
 // or in the _ptsz and _ptds twins (per_thread) the calling thread's. CUDA_ERROR_INVALID_HANDLE for none; the
 // fault of the stream's context if that is dead.
 CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** out);
+// `shared`: what other processes see of it, or nullptr.
+CUresult create_event(Context& context, unsigned flags, std::shared_ptr<SharedEvent> shared, CUevent* out);
 
 // ---- The gate ----
 // Each export is one of these round its body. They answer what every CUDA call answers when there is no

@@ -2,7 +2,9 @@
 // memory instead of in it.
 #include "heap.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,19 +39,38 @@ constexpr uint64_t kGiveBackGranules = (uint64_t{16} << 20) / Heap::kGranule;
 struct Owned {
   std::atomic<uintptr_t> base, bytes;
   std::atomic<void*> owner;
+  std::atomic<int> file;
+  std::atomic<uint64_t> inode;
 };
 constexpr uint32_t kMaxRanges = 1024;
 constinit Owned owned[kMaxRanges] = {};
 constinit std::atomic<uint32_t> owned_count{0};
 constinit std::mutex owned_lock;
 
-bool own(uintptr_t base, uint64_t bytes, void* owner) {
+uint64_t inode_of(int file) {
+  struct stat status {};
+  return fstat(file, &status) == 0 ? status.st_ino : 0;
+}
+
+// A child has none of the memory; with the descriptors it would hold it after the parent's end.
+void close_files_in_children() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    for (uint32_t i = 0; i < owned_count.load(); ++i)
+      if (inode_of(owned[i].file) == owned[i].inode) close(owned[i].file);
+  });
+  (void)registered;
+}
+
+bool own(uintptr_t base, uint64_t bytes, void* owner, int file, uint64_t inode) {
+  close_files_in_children();
   std::lock_guard<std::mutex> held(owned_lock);
   const uint32_t n = owned_count.load();
   if (n == kMaxRanges) return false;
   owned[n].base.store(base);
   owned[n].bytes.store(bytes);
   owned[n].owner.store(owner);
+  owned[n].file.store(file);
+  owned[n].inode.store(inode);
   owned_count.store(n + 1, std::memory_order_release);
   return true;
 }
@@ -65,7 +86,7 @@ void* owner_of(uintptr_t address) {
   return nullptr;
 }
 
-void* reserve_lazily(uint64_t bytes, bool below_4gib) {
+void* reserve_lazily(uint64_t bytes, bool below_4gib, int* file) {
   // A file in memory rather than an anonymous mapping: those are refused beyond what the host could ever hold
   // (8 × 80 GiB on a small one), with the sanitizers' runtimes too.
   const int fd = memfd_create("gpufence-sim", MFD_CLOEXEC);
@@ -90,7 +111,9 @@ void* reserve_lazily(uint64_t bytes, bool below_4gib) {
       }
     }
   }
-  close(fd);
+  const bool keep = file != nullptr && at != MAP_FAILED;
+  if (keep) *file = fd;
+  if (!keep) close(fd);
   if (at == MAP_FAILED) return nullptr;
   // As on a real card: a child has none of it, and a core dump leaves it out.
   madvise(at, length, MADV_DONTFORK);
@@ -121,15 +144,18 @@ bool Heap::add_range(uint64_t bytes) {
     if (words == 1) break;
     bits = words;
   }
-  void* base = reserve_lazily(bytes, below_4gib_);
+  int file = -1;
+  void* base = reserve_lazily(bytes, below_4gib_, &file);
   if (base == nullptr) return false;
+  const uint64_t inode = inode_of(file);
   void* tables = reserve_lazily(table_bytes, false);
-  if (tables == nullptr || !own(reinterpret_cast<uintptr_t>(base), bytes, owner_)) {
+  if (tables == nullptr || !own(reinterpret_cast<uintptr_t>(base), bytes, owner_, file, inode)) {
     if (tables != nullptr) munmap(tables, static_cast<size_t>(table_bytes));
     munmap(base, static_cast<size_t>(bytes));
+    close(file);
     return false;
   }
-  Range range{reinterpret_cast<uintptr_t>(base), granules, static_cast<Block**>(tables), {}};
+  Range range{reinterpret_cast<uintptr_t>(base), granules, static_cast<Block**>(tables), {}, file, inode};
   auto* words = reinterpret_cast<uint64_t*>(range.blocks + granules);
   for (uint64_t count : level_words) {
     range.starts.push_back(words);
@@ -202,6 +228,11 @@ Block* Heap::containing(uintptr_t address) {
   return block != nullptr && block->live && address - block->address < block->bytes ? block : nullptr;
 }
 
+Backing Heap::backing_of(const Block& block) const {
+  const Range& range = ranges_[block.range];
+  return {range.file, range.inode, range.granules * kGranule, block.address - range.base, range.base};
+}
+
 Block* Heap::take_block() {
   if (spare_ == nullptr) return &storage_.emplace_back();
   Block* block = spare_;
@@ -271,6 +302,7 @@ Block* Heap::allocate(uint64_t bytes, uint64_t room) {
   block->dirty = 0;
   block->live = true;
   block->managed = false;
+  block->exported = 0;
   block->pool = nullptr;
   block->id = next_id_++;
   return block;

@@ -22,6 +22,7 @@ struct Block {
   bool live = false;
   bool managed = false;
   uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  uint32_t exported = 0;       // its place among what other processes may open (ipc.cpp), from 1; 0: none
   Pool* pool = nullptr;        // whose segment it is, instead of a context's; set by the driver
   Context* context = nullptr;  // whose it is; set, with the links below, by the driver
   Block* context_next = nullptr;
@@ -32,6 +33,15 @@ struct Block {
   Block* free_next = nullptr;
   Block* free_prev = nullptr;
   uint32_t range = 0;
+};
+
+// Which part of which file an address of a heap is.
+struct Backing {
+  int file = -1;        // this process's descriptor; the program may have closed it
+  uint64_t inode = 0;   // of the file, so that this can be found out
+  uint64_t bytes = 0;   // of the memory in the file, from its start
+  uint64_t offset = 0;  // of the address
+  uintptr_t base = 0;   // where the file's memory lies
 };
 
 class Heap {
@@ -49,6 +59,7 @@ class Heap {
   void free(Block* block);
   Block* at(uintptr_t address);          // the live block that starts there
   Block* containing(uintptr_t address);  // the live block that covers it
+  Backing backing_of(const Block& block) const;
 
  private:
   // One mapping. `starts` has a bit for each granule where a block starts, under five levels of summary, so
@@ -58,6 +69,8 @@ class Heap {
     uint64_t granules;
     Block** blocks;  // by start granule
     std::vector<uint64_t*> starts;
+    int file;  // kept open, as other processes are shown parts of it
+    uint64_t inode;
   };
 
   bool add_range(uint64_t bytes);
@@ -88,8 +101,9 @@ class Heap {
 void* owner_of(uintptr_t address);
 
 // Host memory that costs nothing until it is touched, and that no child of fork inherits; nullptr if there
-// are no addresses. `below_4gib` as above.
-void* reserve_lazily(uint64_t bytes, bool below_4gib);
+// are no addresses. `below_4gib` as above. `file`: gets the descriptor of the file behind it, for the caller
+// to close; else that is closed.
+void* reserve_lazily(uint64_t bytes, bool below_4gib, int* file = nullptr);
 
 // The same, but inherited by children (copied), for bookkeeping that points into malloc's memory: what a leak
 // checker does not see in a child it would call leaked there. tell_leak_checker() names a part of it that

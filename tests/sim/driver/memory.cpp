@@ -9,6 +9,7 @@
 
 #include "access.h"
 #include "driver.h"
+#include "ipc.h"
 #include "pool.h"
 #include "queue.h"
 #include "vmm.h"
@@ -63,18 +64,19 @@ CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
   return result;
 }
 
-namespace {
-
 Heap& heap_of(Device& device, uintptr_t address) {
   return address < (uintptr_t{1} << 32) && device.low_heap.containing(address) != nullptr ? device.low_heap
                                                                                           : device.heap;
 }
 
+namespace {
+
 CUresult free_memory(CUdeviceptr pointer) {
   if (pointer == 0) return CUDA_SUCCESS;
   Found found;
   // Mapped memory is unmapped and released instead.
-  if (!find(pointer, found) || found.mapped || (found.host && found.pool == nullptr) || found.base != pointer)
+  if (!find(pointer, found) || found.mapped || found.imported || (found.host && found.pool == nullptr) ||
+      found.base != pointer)
     return CUDA_ERROR_INVALID_VALUE;
   // "The driver assumes that all accesses to the memory are already complete" (CUDA C++ programming guide,
   // "Stream Ordered Memory Allocator").
@@ -98,6 +100,7 @@ bool free_block(Device& device, uintptr_t address) {
     bytes = block->bytes;
     count_change(*block->context, *block, -1);
     if (block->managed) forget_advice(id_of(device, *block));
+    if (block->exported != 0) withdraw(heap.backing_of(*block), *block);
     if (block->context_prev != nullptr) block->context_prev->context_next = block->context_next;
     if (block->context_next != nullptr) block->context_next->context_prev = block->context_prev;
     if (block->context->blocks == block) block->context->blocks = block->context_next;
@@ -128,7 +131,7 @@ bool find(uintptr_t address, Found& found) {
     return true;
   }
   if (Pool* pool = pool_of_arena(address); pool != nullptr) return find_in(*pool, address, found);
-  if (find_mapped(address, found)) return true;
+  if (find_mapped(address, found) || find_imported(address, found)) return true;
   std::lock_guard<std::mutex> held(driver().host_lock);
   auto it = driver().host_ranges.upper_bound(address);
   if (it == driver().host_ranges.begin()) return false;
@@ -149,7 +152,9 @@ void free_all(Context& context) {
       bytes += block->bytes;
       count_change(context, *block, -1);
       if (block->managed) forget_advice(id_of(device, *block));
-      heap_of(device, block->address).free(block);
+      Heap& heap = heap_of(device, block->address);
+      if (block->exported != 0) withdraw(heap.backing_of(*block), *block);
+      heap.free(block);
     }
     context.blocks = nullptr;
   }
@@ -416,7 +421,8 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, uintptr_t poin
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return store(static_cast<unsigned long long>(found.id));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return store(static_cast<unsigned>(found.managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return store(found.device->ordinal);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return store(0u);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      return store(static_cast<unsigned>(exportable(found)));
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return store(static_cast<CUdeviceptr>(found.base));
     case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return store(static_cast<size_t>(found.bytes));
     case CU_POINTER_ATTRIBUTE_MAPPED: return store(1u);

@@ -4,6 +4,7 @@
 
 #include "access.h"
 #include "driver.h"
+#include "ipc.h"
 #include "pool.h"
 #include "vmm.h"
 
@@ -56,10 +57,12 @@ std::vector<ptx::Region> regions_of(Context& context) {
     std::lock_guard<std::mutex> held(driver().peer_lock);
     driver().contexts.each_live([&](Context* owner) {
       if (!owner->active) return;
-      if (reaches(context, owner))
+      if (reaches(context, owner)) {
         add_blocks(*owner, false, regions);
-      else if (owner->managed_blocks.load() != 0)
+        add_imported_regions(*owner, regions);
+      } else if (owner->managed_blocks.load() != 0) {
         add_blocks(*owner, true, regions);
+      }
     });
   }
   add_pool_regions(context, regions);

@@ -1,6 +1,7 @@
 // Streams and events: their handles, whose they are, and what goes wrong across GPUs. What waits for what is
 // queue.cpp's affair.
 #include "driver.h"
+#include "ipc.h"
 #include "output.h"
 #include "pool.h"
 #include "queue.h"
@@ -61,6 +62,17 @@ CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** 
   return refusal(*(*out)->context);
 }
 
+CUresult create_event(Context& context, unsigned flags, std::shared_ptr<SharedEvent> shared, CUevent* out) {
+  Event* event = driver().events.take();
+  if (event == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  event->context = &context;
+  event->flags = flags;
+  event->shared = std::move(shared);
+  driver().events.publish(event);
+  *out = reinterpret_cast<CUevent>(event);
+  return CUDA_SUCCESS;
+}
+
 }  // namespace gpufence::sim
 
 using namespace gpufence::sim;
@@ -90,9 +102,38 @@ CUresult with_event(const char* name, CUevent handle, Body&& body) {
   });
 }
 
-std::shared_ptr<Mark> last_mark(Event& event) {
+// What an event holds now: of this process's record, or of the last one of all processes.
+struct Held {
+  std::shared_ptr<Mark> mark;
+  std::shared_ptr<SharedEvent> shared;
+  uint64_t number = 0;  // of the record of `shared`
+
+  [[nodiscard]] bool done() const {
+    return shared != nullptr ? shared->done(number) : mark == nullptr || mark->ticket.done();
+  }
+};
+
+Held held_by(Event& event) {
   std::lock_guard<std::mutex> held(event.lock);
-  return event.mark;
+  if (event.shared != nullptr) return {nullptr, event.shared, event.shared->last()};
+  return {event.mark, nullptr, 0};
+}
+
+// A context that dies ends the waiting, as it ends all its work.
+void wait_in(Context& context, const Held& held) {
+  held.shared->wait(held.number, [&] { return context.cancel.load() || !context.active.load(); });
+}
+
+// Done with the stream's work so far, or when that is dropped.
+void record_shared(Stream& stream, std::shared_ptr<SharedEvent> shared) {
+  struct Record {
+    std::shared_ptr<SharedEvent> event;
+    uint64_t number;
+    Record(std::shared_ptr<SharedEvent> of) : event(std::move(of)), number(event->record()) {}
+    Record(const Record&) = delete;
+    ~Record() { event->complete(number); }
+  };
+  enqueue_short(stream, [record = std::make_shared<Record>(std::move(shared))] { return CUDA_SUCCESS; });
 }
 
 CUresult create_stream(Context& context, CUstream* out, unsigned flags, int priority) {
@@ -125,6 +166,7 @@ CUresult destroy_event(CUevent handle) {
   if (event == nullptr || !driver().events.retire(event)) return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard<std::mutex> held(event->lock);
   event->mark = nullptr;
+  event->shared = nullptr;
   return CUDA_SUCCESS;
 }
 
@@ -151,6 +193,10 @@ CUresult record(const char* name, Null null, CUevent handle, CUstream stream_han
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     Event* event = driver().events.check(handle);
     if (event == nullptr || event->context != stream.context) return CUDA_ERROR_INVALID_HANDLE;
+    if (std::shared_ptr<SharedEvent> shared = held_by(*event).shared; shared != nullptr) {
+      record_shared(stream, std::move(shared));
+      return CUDA_SUCCESS;
+    }
     std::shared_ptr<Mark> made = mark(stream);
     std::lock_guard<std::mutex> held(event->lock);
     event->mark = std::move(made);
@@ -166,7 +212,13 @@ CUresult wait(const char* name, Null null, CUstream stream_handle, CUevent handl
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const CUresult refused = refusal(*event->context);
     if (refused != CUDA_SUCCESS) return refused;
-    if (const std::shared_ptr<Mark> last = last_mark(*event)) wait_for(stream, last->ticket);
+    const Held last = held_by(*event);
+    if (last.mark != nullptr) wait_for(stream, last.mark->ticket);
+    if (last.shared != nullptr && !last.done())
+      enqueue(stream, [last, context = stream.context] {
+        wait_in(*context, last);
+        return CUDA_SUCCESS;
+      });
     return CUDA_SUCCESS;
   });
 }
@@ -176,7 +228,7 @@ CUresult elapsed(float* out, CUevent first, CUevent second) {
   Event *from = driver().events.check(first), *to = driver().events.check(second);
   if (from == nullptr || to == nullptr || from->context != to->context) return CUDA_ERROR_INVALID_HANDLE;
   if (((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
-  const std::shared_ptr<Mark> start = last_mark(*from), end = last_mark(*to);
+  const std::shared_ptr<Mark> start = held_by(*from).mark, end = held_by(*to).mark;
   if (start == nullptr || end == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool done = start->ticket.done() && end->ticket.done();
   if (const CUresult refused = refusal(*from->context); refused != CUDA_SUCCESS) return refused;
@@ -372,13 +424,10 @@ CUresult cuEventCreate(CUevent* out, unsigned int flags) {
     if (out == nullptr || (flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
     if ((flags & CU_EVENT_INTERPROCESS) != 0 && (flags & CU_EVENT_DISABLE_TIMING) == 0)
       return CUDA_ERROR_INVALID_VALUE;
-    Event* event = driver().events.take();
-    if (event == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-    event->context = &context;
-    event->flags = flags;
-    driver().events.publish(event);
-    *out = reinterpret_cast<CUevent>(event);
-    return CUDA_SUCCESS;
+    std::shared_ptr<SharedEvent> shared;
+    if ((flags & CU_EVENT_INTERPROCESS) != 0 && (shared = SharedEvent::make()) == nullptr)
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    return create_event(context, flags, std::move(shared), out);
   });
 }
 CUresult cuEventDestroy(CUevent event) {
@@ -389,8 +438,7 @@ CUresult cuEventDestroy_v2(CUevent event) {
 }
 CUresult cuEventQuery(CUevent event) {
   return with_event(__func__, event, [](Event& asked) {
-    const std::shared_ptr<Mark> last = last_mark(asked);
-    const bool done = last == nullptr || last->ticket.done();
+    const bool done = held_by(asked).done();
     const CUresult fault = asked.context->fault;
     return fault != CUDA_SUCCESS ? fault : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
@@ -398,7 +446,9 @@ CUresult cuEventQuery(CUevent event) {
 // Spinning or blocking (CU_EVENT_BLOCKING_SYNC) is a matter of cost that no program can tell.
 CUresult cuEventSynchronize(CUevent event) {
   return with_event(__func__, event, [](Event& asked) {
-    if (const std::shared_ptr<Mark> last = last_mark(asked)) last->ticket.wait();
+    const Held last = held_by(asked);
+    if (last.mark != nullptr) last.mark->ticket.wait();
+    if (last.shared != nullptr) wait_in(*asked.context, last);
     flush_output(*asked.context);
     trim_pools_after_synchronise();
     return asked.context->fault.load();
