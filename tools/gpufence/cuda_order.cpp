@@ -1,28 +1,21 @@
 // Parent and child in one file, because the lines between them are their only contract: one UUID each, then
-// "end"; or "error" and a reason. A child that dies or hangs in the driver costs an answer, not the run.
+// "end"; or "error" and a reason.
 #include "tools/gpufence/cuda_order.h"
 
 #include <cuda.h>
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
+
+#include "tools/gpufence/child.h"
 
 namespace gpufence::command {
 namespace {
 
 // cuInit takes seconds on a machine with many GPUs and no persistence daemon.
 constexpr auto kPatience = std::chrono::seconds(30);
-constexpr std::size_t kLongestAnswer = 1 << 20;
 
 std::string text_of(const CUuuid& uuid) {
   std::string text = "GPU-";
@@ -34,26 +27,6 @@ std::string text_of(const CUuuid& uuid) {
     text += hex.data();
   }
   return text;
-}
-
-// Everything the child writes; empty if it doesn't come to an end in time.
-std::string read_all(int from) {
-  std::string answer;
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (answer.size() < kLongestAnswer) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    pollfd waiting{.fd = from, .events = POLLIN, .revents = 0};
-    const int ready = left.count() > 0 ? ::poll(&waiting, 1, static_cast<int>(left.count())) : 0;
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return {};
-    std::array<char, 4096> buffer{};
-    const ssize_t length = ::read(from, buffer.data(), buffer.size());
-    if (length < 0 && errno == EINTR) continue;
-    if (length <= 0) break;
-    answer.append(buffer.data(), static_cast<std::size_t>(length));
-  }
-  return answer;
 }
 
 }  // namespace
@@ -71,32 +44,10 @@ tl::expected<std::vector<std::string>, std::string> ask_cuda_order(Order order,
   child_environment.set("CUDA_DEVICE_ORDER", name_of(order));
   child_environment.set("GPUFENCE", "off");
 
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return tl::unexpected(std::string("pipe: ") + std::strerror(errno));
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::string name = "gpufence";
-  std::string command = kCudaOrderCommand;
-  std::string library = driver;
-  std::array<char*, 4> words{name.data(), command.data(), library.data(), nullptr};
-  pid_t child = -1;
-  const int failed = ::posix_spawn(&child, "/proc/self/exe", &actions, nullptr, words.data(),
-                                   child_environment.pointers().data());
-  ::posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  if (failed != 0) {
-    ::close(ends[0]);
-    return tl::unexpected(std::string("can't start a child: ") + std::strerror(failed));
-  }
-  const std::string answer = read_all(ends[0]);
-  ::close(ends[0]);
-  if (answer.empty()) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const auto said =
+      answer_of("/proc/self/exe", {"gpufence", kCudaOrderCommand, driver}, child_environment, kPatience);
+  if (!said) return tl::unexpected(said.error());
+  const std::string& answer = *said;
 
   std::vector<std::string> uuids;
   for (std::size_t at = 0; at < answer.size();) {
