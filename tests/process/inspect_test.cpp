@@ -107,6 +107,56 @@ TEST(Inspect, MachineCodeAloneCanNotBeSimulated) {
             "arch=compute_80,code=compute_80\n");
 }
 
+// The archive's own calls are inside the program, without names.
+TEST(Inspect, NamesEachKernelAndCallThatTheSimulatorLacks) {
+  Machine m;
+  const std::string kernel =
+      "simulated      yes: but for what follows\n"
+      "               kernel multiply(__half const*, __half const*, float*): unsupported instruction "
+      "wmma.load.a.sync.aligned.row.m16n16k16.global.f16, line N of the PTX; tensor cores are not simulated: "
+      "compile the path for GPUs without them\n";
+  const auto told = [&](const char* name) {
+    const std::string out = inspect(m, probe(name));
+    return std::regex_replace(out.substr(out.find("simulated ")), std::regex("line [0-9]+"), "line N");
+  };
+  EXPECT_EQ(told("beyond_static"), kernel);
+  EXPECT_EQ(told("beyond_shared"),
+            kernel +
+                "               the simulator has no cudaImportExternalMemory; share memory by "
+                "cudaIpcGetMemHandle, events by cudaIpcGetEventHandle\n");
+
+  const auto json = nlohmann::json::parse(m.gpufence({"inspect", "--json", probe("beyond_shared")}).out);
+  const auto& obstacles = json.at("simulation").at("obstacles");
+  ASSERT_EQ(obstacles.size(), 2u);
+  EXPECT_EQ(obstacles[0].at("what"), "kernel");
+  EXPECT_EQ(obstacles[0].at("name"), "multiply(__half const*, __half const*, float*)");
+  EXPECT_EQ(obstacles[0].at("part"), "the program");
+  EXPECT_EQ(obstacles[1].at("what"), "call");
+  EXPECT_EQ(obstacles[1].at("name"), "cudaImportExternalMemory");
+  EXPECT_EQ(json.at("simulation").at("possible"), true);
+}
+
+// PTX runs on the GPUs of its own capability and above.
+TEST(Inspect, AsksWhetherTheMachinesGpusCanRunTheCode) {
+  Machine m;
+  const auto on = [&](const char* machine) {
+    const std::string out = inspect(m, probe("kernel_several"), {.env = {{"GPUFENCE_SIM", machine}}});
+    return out.substr(out.find("simulated "));
+  };
+  EXPECT_EQ(on("1xt4"), kYes);
+  EXPECT_EQ(on("1xh100"), kYes);
+  const std::string old = (m.directory() / "old.toml").string();
+  std::ofstream(old) << "[[gpu]]\ncompute_capability = \"6.1\"\n";
+  EXPECT_EQ(
+      on(old.c_str()),
+      "simulated      yes: but for what follows\n"
+      "               kernel module has no PTX for compute capability 6.1: only compute_75, compute_90, and "
+      "code for sm_80; compile with -gencode arch=compute_61,code=compute_61\n");
+  // Another GPU of the machine can.
+  std::ofstream(old, std::ios::app) << "[[gpu]]\nmodel = \"t4\"\n";
+  EXPECT_EQ(on(old.c_str()), kYes);
+}
+
 TEST(Inspect, EveryWayOfPackingGpuCode) {
   Machine m;
   const auto packing = [&](const char* name) {

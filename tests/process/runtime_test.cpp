@@ -407,13 +407,16 @@ TEST(RuntimeLaunch, RegistrationIsTakenInSilence) {
 
 TEST(RuntimeUnsupported, IsSaidOnceForEachFunction) {
   testing::internal::CaptureStderr();
-  cudaGraph_t graph = nullptr;
-  EXPECT_EQ(cudaGraphCreate(&graph, 0), cudaErrorNotSupported);
-  EXPECT_EQ(cudaGraphCreate(&graph, 0), cudaErrorNotSupported);
+  cudaExternalMemory_t memory = nullptr;
+  const cudaExternalMemoryHandleDesc description{};
+  EXPECT_EQ(cudaImportExternalMemory(&memory, &description), cudaErrorNotSupported);
+  EXPECT_EQ(cudaImportExternalMemory(&memory, &description), cudaErrorNotSupported);
   EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(),
-            "gpufence[" + std::to_string(getpid()) +
-                "] GF601 warning: the simulator has no cudaGraphCreate: it answered cudaErrorNotSupported\n");
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "gpufence[" + std::to_string(getpid()) +
+          "] GF601 warning: the simulator has no cudaImportExternalMemory: it answered "
+          "cudaErrorNotSupported; share memory by cudaIpcGetMemHandle, events by cudaIpcGetEventHandle\n");
 }
 
 }  // namespace

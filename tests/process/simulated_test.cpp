@@ -368,6 +368,58 @@ TEST(GenuineRuntime, LooksItsEntryPointsUpAndThenRefusesTheSimulatedDriver) {
   EXPECT_EQ(r.called("cuDevicePrimaryCtxRetain"), 0);
 }
 
+// ---- Before the start ----
+
+TEST(Preflight, SaysWhatWillNotRunAndWhatWorksInstead) {
+  Machine m;
+  m.add_gpu({});
+  const Result r = m.run({probe("beyond_shared")});
+  EXPECT_EQ(r.exit, 0);
+  EXPECT_TRUE(
+      r.says("multiply: cudaErrorNotSupported\ncudaImportExternalMemory: cudaErrorNotSupported\nright\n"))
+      << r.out;
+  const std::string begin = "gpufence: " + probe("beyond_shared") + ": can't be simulated in full: ";
+  const std::string kernel = begin +
+                             "kernel multiply(__half const*, __half const*, float*): unsupported instruction "
+                             "wmma.load.a.sync.aligned.row.m16n16k16.global.f16, line ";
+  EXPECT_EQ(r.err.find(kernel), 0u) << r.err;
+  const std::size_t call = r.err.find('\n') + 1;
+  EXPECT_EQ(
+      r.err.find(begin +
+                 "the simulator has no cudaImportExternalMemory; share memory by cudaIpcGetMemHandle, events "
+                 "by cudaIpcGetEventHandle\n"),
+      call)
+      << r.err;
+  // At the launch the same again, with the process.
+  EXPECT_TRUE(r.complains("] GF601 warning: the simulator cannot run kernel _Z8multiplyPK6__halfS1_Pf"))
+      << r.err;
+  EXPECT_TRUE(
+      r.complains(": it answered CUDA_ERROR_NOT_SUPPORTED; tensor cores are not simulated: compile the path "
+                  "for GPUs without them\n"))
+      << r.err;
+}
+
+TEST(Preflight, IsQuietOverWhatRunsAndWhenAskedToBe) {
+  Machine m;
+  m.add_gpu({});
+  EXPECT_EQ(m.run({probe("vectors_shared")}).err, "");
+  const Result quiet = m.run({probe("beyond_shared")}, {.options = {"-q"}});
+  EXPECT_EQ(quiet.err.find("gpufence: "), std::string::npos) << quiet.err;
+}
+
+TEST(Preflight, SaysThatNvidiasOwnRuntimeWillNotDo) {
+  Machine m;
+  m.add_gpu({});
+  const Result r = m.run({probe("vectors_genuine")});
+  EXPECT_EQ(r.err.find(
+                "gpufence: " + probe("vectors_genuine") +
+                ": can't be simulated: it has NVIDIA's own runtime inside, which refuses a simulated driver; "
+                "link it with nvcc -cudart shared, or with -L" +
+                std::filesystem::path(simulator("x")).parent_path().string() + '\n'),
+            0u)
+      << r.err;
+}
+
 struct Alteration {
   const char* what;
   const char* answer;

@@ -258,6 +258,26 @@ tl::expected<std::vector<ElfSection>, std::string> read_sections(int descriptor)
   return sections;
 }
 
+tl::expected<std::vector<std::string>, std::string> read_imports(int descriptor) {
+  const auto sections = read_sections(descriptor);
+  if (!sections) return tl::unexpected(sections.error());
+  std::optional<std::string> symbols, names;
+  for (const ElfSection& section : *sections) {
+    if (section.name == ".dynsym") symbols = read_bytes(descriptor, section.offset, section.size);
+    if (section.name == ".dynstr") names = read_bytes(descriptor, section.offset, section.size);
+  }
+  std::vector<std::string> imports;
+  if (!symbols || !names) return imports;
+  for (std::size_t at = 0; symbols->size() - at >= sizeof(Elf64_Sym); at += sizeof(Elf64_Sym)) {
+    Elf64_Sym symbol{};
+    std::memcpy(&symbol, symbols->data() + at, sizeof symbol);
+    if (symbol.st_shndx != SHN_UNDEF || symbol.st_name == 0 || symbol.st_name >= names->size()) continue;
+    const std::size_t end = names->find('\0', symbol.st_name);
+    imports.push_back(names->substr(symbol.st_name, end - symbol.st_name));
+  }
+  return imports;
+}
+
 std::optional<std::string> read_bytes(int descriptor, std::uint64_t offset, std::uint64_t size) {
   const File file(descriptor);
   if (size > kMostBytes || end_of(offset, size) > file.size()) return std::nullopt;

@@ -42,6 +42,10 @@ struct ElfSection {
 // them. Sections that reach past the end of the file are left out.
 [[nodiscard]] tl::expected<std::vector<ElfSection>, std::string> read_sections(int descriptor);
 
+// The names of the dynamic symbols that the file takes from others; none of one that was stripped of its
+// section headers.
+[[nodiscard]] tl::expected<std::vector<std::string>, std::string> read_imports(int descriptor);
+
 // Bytes of a file, all or nothing; at most 1 GiB.
 [[nodiscard]] std::optional<std::string> read_bytes(int descriptor, std::uint64_t offset, std::uint64_t size);
 

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-
-#include "tools/gpufence/elf.h"
+#include <utility>
 
 namespace gpufence::command {
 namespace {
@@ -98,14 +97,17 @@ void read_fatbins(int descriptor, std::uint64_t offset, std::uint64_t size, Embe
   }
 }
 
+std::vector<ElfSection> code_sections(int descriptor) {
+  std::vector<ElfSection> found;
+  for (ElfSection& section : read_sections(descriptor).value_or(std::vector<ElfSection>{}))
+    if (section.name == ".nv_fatbin" || section.name == kRelocatableCode) found.push_back(std::move(section));
+  return found;
+}
+
 EmbeddedCode embedded_code(int descriptor) {
   EmbeddedCode code;
-  const auto sections = read_sections(descriptor);
-  if (!sections) return code;
-  // The second is what -rdc=true makes.
-  for (const ElfSection& section : *sections)
-    if (section.name == ".nv_fatbin" || section.name == "__nv_relfatbin")
-      read_fatbins(descriptor, section.offset, section.size, code);
+  for (const ElfSection& section : code_sections(descriptor))
+    read_fatbins(descriptor, section.offset, section.size, code);
   return code;
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/gpufence/elf.h"
+
 namespace gpufence::command {
 
 struct GpuCode {
@@ -23,6 +25,12 @@ struct EmbeddedCode {
   std::vector<GpuCode> entries;  // in the order of the file
   std::string problem;  // why reading ended early: "a fatbin entry is larger than its fatbin"; or empty
 };
+
+// Of relocatable code (-rdc=true): its fatbins make one program together.
+inline constexpr const char* kRelocatableCode = "__nv_relfatbin";
+
+// Where GPU code stands in an ELF file of our own machine: ".nv_fatbin", kRelocatableCode.
+[[nodiscard]] std::vector<ElfSection> code_sections(int descriptor);
 
 // Of an ELF file of our own machine; nothing is embedded in others.
 [[nodiscard]] EmbeddedCode embedded_code(int descriptor);

@@ -20,13 +20,12 @@
 
 #include "policies/size.h"
 #include "tools/gpufence/command.h"
-#include "tools/gpufence/cuda_signs.h"
-#include "tools/gpufence/gpu_code.h"
-#include "tools/gpufence/libraries.h"
 #include "tools/gpufence/options.h"
+#include "tools/gpufence/parts.h"
 #include "tools/gpufence/place.h"
 #include "tools/gpufence/process.h"
 #include "tools/gpufence/program.h"
+#include "tools/gpufence/simulable.h"
 #include "tools/gpufence/standing.h"
 #include "tools/gpufence/subcommands.h"
 
@@ -45,31 +44,6 @@ std::string base_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// NVIDIA's libraries whose code is for real GPUs. (NVRTC and nvJitLink compile, and need none.)
-bool needs_real_gpu(const std::string& library) {
-  static constexpr const char* kNames[] = {"libcublas",   "libcudnn",    "libcufft",    "libcurand",
-                                           "libcusolver", "libcusparse", "libnccl",     "libnpp",
-                                           "libnvjpeg",   "libcupti",    "libcutensor", "libnvshmem"};
-  return std::any_of(std::begin(kNames), std::end(kNames),
-                     [&](const char* name) { return begins(library, name); });
-}
-// The three that gpufence itself stands before, or in the place of.
-bool is_cuda_itself(const std::string& library) {
-  return begins(library, "libcuda.so") || begins(library, "libcudart.so") ||
-         begins(library, "libnvidia-ml.so");
-}
-
-// The program, or a library that it brings along.
-struct Part {
-  std::string name;  // "the program", "libfoo.so.1"
-  std::string path;
-  std::string found_by;
-  Elf elf;
-  CudaSigns signs;
-  EmbeddedCode code;
-  std::vector<std::string> ways;  // how it comes to CUDA
-};
-
 struct Verdict {
   bool possible = true;
   std::string why;
@@ -81,87 +55,20 @@ struct Inspection {
   std::string kind;
   bool executable = false;
   bool library = false;
-  std::vector<Part> parts;  // the program first; then those of its libraries that have to do with CUDA
-  std::vector<Library> missing;
-  // CUDA's own libraries that a DT_RPATH leads to, of whichever file: LD_LIBRARY_PATH comes behind it.
-  std::vector<Library> fixed;
+  Parts found;
   Verdict fence, simulation;
+  std::vector<Obstacle> obstacles;  // of the simulation, where it is possible
 };
 
-std::string found_text(const std::vector<Library>& libraries, const std::string& name) {
-  for (const Library& library : libraries)
-    if (library.name == name)
-      return library.path.empty() ? name + ", which is not found"
-                                  : name + " → " + library.path + " by " + library.found_by;
-  return name;
-}
-
-void look_for_ways(Part& part, const std::vector<Library>& libraries) {
-  bool shared_runtime = false;
-  for (const std::string& needed : part.elf.needed) {
-    if (begins(needed, "libcudart.so")) {
-      shared_runtime = true;
-      part.ways.push_back("shared runtime: " + found_text(libraries, needed));
-    }
-    if (begins(needed, "libcuda.so")) part.ways.push_back("driver, linked: " + found_text(libraries, needed));
-    if (begins(needed, "libnvidia-ml.so"))
-      part.ways.push_back("NVML, linked: " + found_text(libraries, needed));
-  }
-  if (part.signs.static_runtime)
-    part.ways.push_back(part.signs.our_runtime ? "static runtime: gpufence's stand-in"
-                                               : "static runtime: NVIDIA's");
-  // A static runtime opens the driver itself; its name says no more.
-  if (part.signs.opens_driver && !part.signs.static_runtime)
-    part.ways.push_back("driver, opened by name: libcuda.so.1");
-  if (part.signs.opens_runtime && !shared_runtime)
-    part.ways.push_back("runtime, opened by name: libcudart.so");
-  if (part.signs.opens_nvml) part.ways.push_back("NVML, opened by name: libnvidia-ml.so.1");
-}
-
-void read_file(Part& part) {
-  const int file = ::open(part.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file < 0) return;
-  part.signs = cuda_signs(file);
-  part.code = embedded_code(file);
-  ::close(file);
-}
-
-std::string subject(const Part& part) {
-  return part.name == "the program" || part.name == "the library" ? "it" : part.name;
-}
-
-bool has_code(const Part& part, GpuCode::Kind kind) {
-  return std::any_of(part.code.entries.begin(), part.code.entries.end(),
-                     [&](const GpuCode& code) { return code.kind == kind; });
-}
-
-Verdict judge_simulation(const Inspection& inspection, const std::string& simulation) {
+Verdict judge_simulation(Inspection& inspection, const Environment& environment) {
   if (!inspection.fence.possible && !inspection.library)
     return {false, "it can't be fenced, which --sim needs", inspection.fence.remedy};
-  if (simulation.empty())
-    return {false, "the simulated driver isn't installed beside gpufence", "install gpufence again"};
-  for (const Part& part : inspection.parts) {
-    if (part.signs.static_runtime && !part.signs.our_runtime && !needs_real_gpu(base_name(part.path)))
-      return {false, subject(part) + " has NVIDIA's own runtime inside, which refuses a simulated driver",
-              "link it with nvcc -cudart shared, or with -L" + simulation};
-    if (auto why = why_unsimulable(part.elf, part.path, simulation))
-      return {false, part.name == "the program" ? why->why : part.name + ": " + why->why, why->remedy};
-    if (needs_real_gpu(base_name(part.path)))
-      return {false,
-              part.name == "the library" ? "its code is for real GPUs"
-                                         : "it needs " + part.name + ", whose code is for real GPUs",
-              "run it on a GPU"};
-    if (has_code(part, GpuCode::Kind::cubin) && !has_code(part, GpuCode::Kind::ptx)) {
-      const std::string sm = std::to_string(part.code.entries.front().sm);
-      return {false, subject(part) + " has machine code alone and no PTX",
-              "compile it with -gencode arch=compute_" + sm + ",code=compute_" + sm};
-    }
-  }
-  for (const Library& library : inspection.fixed)
-    if (library.path != simulation + '/' + library.name)
-      return {false, "a DT_RPATH leads to " + library.path + ", before the simulated one",
-              "link it with -Wl,--enable-new-dtags, or remove the path with chrpath -d"};
-  const bool known = std::any_of(inspection.parts.begin(), inspection.parts.end(),
+  Simulability its =
+      simulability(inspection.found, find_simulation(own_directory()).value_or(""), environment);
+  if (!its.possible) return {false, std::move(its.why), std::move(its.remedy)};
+  inspection.obstacles = std::move(its.obstacles);
+  if (!inspection.obstacles.empty()) return {true, "but for what follows", ""};
+  const bool known = std::any_of(inspection.found.parts.begin(), inspection.found.parts.end(),
                                  [](const Part& part) { return !part.ways.empty(); });
   return {true,
           known ? "as far as can be told without running it" : "itself; what it opens later isn't seen here",
@@ -186,7 +93,8 @@ std::string levels_of(const std::vector<Part>& parts) {
     for (const std::string& needed : part.elf.needed) shared = shared || begins(needed, "libcudart.so");
   }
   if (shared && fixed)
-    return "driver calls, and calls of the shared runtime; those of the static one with --diagnose all and CUPTI";
+    return "driver calls, and calls of the shared runtime; those of the static one with --diagnose all and "
+           "CUPTI";
   if (shared) return "driver calls and the shared runtime";
   if (fixed) return "driver calls; those of its static runtime with --diagnose all and CUPTI";
   return "driver calls, and a runtime that is shared";
@@ -216,35 +124,15 @@ Inspection inspect_file(const std::string& path, const std::string& name, const 
   if (found.unfenceable && !inspection.library)
     inspection.fence = {false, found.unfenceable->why, found.unfenceable->remedy};
 
-  if (found.elf && !found.elf->foreign) {
-    const std::vector<Library> libraries = libraries_of(found.image, *found.elf, environment);
-    Part first{"the program", found.image, {}, *found.elf, {}, {}, {}};
-    if (inspection.library) first.name = "the library";
-    if (!found.scripts.empty()) first.name = found.image;
-    read_file(first);
-    look_for_ways(first, libraries);
-    inspection.parts.push_back(std::move(first));
-    for (const Library& library : libraries) {
-      if (library.path.empty()) {
-        inspection.missing.push_back(library);
-        continue;
-      }
-      if (is_cuda_itself(library.name)) {
-        if (library.found_by == "DT_RPATH") inspection.fixed.push_back(library);
-        continue;
-      }
-      Part part{library.name, library.path, library.found_by, library.elf, {}, {}, {}};
-      read_file(part);
-      look_for_ways(part, libraries);
-      if (!part.ways.empty() || !part.code.entries.empty() || !part.code.problem.empty() ||
-          needs_real_gpu(library.name))
-        inspection.parts.push_back(std::move(part));
-    }
-  }
+  inspection.found = parts_of(found,
+                              inspection.library      ? "the library"
+                              : found.scripts.empty() ? "the program"
+                                                      : found.image,
+                              environment);
   if (inspection.fence.possible)
     inspection.fence.why =
-        inspection.library ? "with the program that loads it" : levels_of(inspection.parts);
-  inspection.simulation = judge_simulation(inspection, simulation);
+        inspection.library ? "with the program that loads it" : levels_of(inspection.found.parts);
+  inspection.simulation = judge_simulation(inspection, environment);
   return inspection;
 }
 
@@ -314,26 +202,27 @@ std::string text_of(const Inspection& inspection) {
   row("kind", inspection.kind);
   if (!inspection.executable && !inspection.library)
     row("", "not executable: chmod +x, or name its interpreter");
-  if (!inspection.parts.empty()) {
+  if (!inspection.found.parts.empty()) {
     bool any = false;
-    for (const Part& part : inspection.parts)
+    for (const Part& part : inspection.found.parts)
       for (const std::string& way : part.ways) {
         row(any ? "" : "reaches CUDA", (part.name == "the program" ? std::string{} : part.name + ": ") + way);
         any = true;
       }
     if (!any) row("reaches CUDA", later_text(program.image));
     any = false;
-    for (const Part& part : inspection.parts)
+    for (const Part& part : inspection.found.parts)
       for (const std::string& line : code_rows(part.code)) {
         row(any ? "" : "GPU code", (part.name == "the program" ? std::string{} : part.name + ": ") + line);
         any = true;
       }
     if (!any) row("GPU code", "none embedded");
   }
-  for (const Library& library : inspection.missing)
+  for (const Library& library : inspection.found.missing)
     row("missing", library.name + ", which " + base_name(library.needed_by) + " needs");
   row("can be fenced", verdict_text(inspection.fence));
   row("simulated", verdict_text(inspection.simulation));
+  for (const Obstacle& obstacle : inspection.obstacles) row("", describe(obstacle) + "; " + obstacle.remedy);
   return text;
 }
 
@@ -357,7 +246,7 @@ std::string json_text(const Inspection& inspection) {
   out["kind"] = inspection.kind;
   out["executable"] = inspection.executable;
   out["parts"] = nlohmann::ordered_json::array();
-  for (const Part& part : inspection.parts) {
+  for (const Part& part : inspection.found.parts) {
     nlohmann::ordered_json one;
     one["name"] = part.name;
     one["path"] = part.path;
@@ -375,10 +264,17 @@ std::string json_text(const Inspection& inspection) {
     out["parts"].push_back(std::move(one));
   }
   out["missing"] = nlohmann::ordered_json::array();
-  for (const Library& library : inspection.missing)
+  for (const Library& library : inspection.found.missing)
     out["missing"].push_back({{"name", library.name}, {"needed_by", library.needed_by}});
   out["fence"] = verdict(inspection.fence);
   out["simulation"] = verdict(inspection.simulation);
+  out["simulation"]["obstacles"] = nlohmann::ordered_json::array();
+  for (const Obstacle& obstacle : inspection.obstacles)
+    out["simulation"]["obstacles"].push_back({{"what", obstacle.what},
+                                              {"name", or_null(obstacle.name)},
+                                              {"part", or_null(obstacle.part)},
+                                              {"why", obstacle.why},
+                                              {"remedy", obstacle.remedy}});
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 

@@ -22,6 +22,7 @@
 #include "tools/gpufence/program.h"
 #include "tools/gpufence/remappable.h"
 #include "tools/gpufence/run_options.h"
+#include "tools/gpufence/simulable.h"
 #include "tools/gpufence/simulation.h"
 #include "tools/gpufence/subcommands.h"
 
@@ -194,6 +195,26 @@ std::string plan_text(const Plan& plan, const Environment& program_environment, 
   return text + line + '\n';
 }
 
+// Said before the start, so that nobody hunts an error that the simulated machine will answer with.
+void warn_of_obstacles(const Program& program, const Simulation& simulation, const Environment& environment,
+                       std::vector<Error>& warnings) {
+  constexpr std::size_t kMost = 5;
+  const std::string& name = program.words.front();
+  Environment its = environment;
+  its.set("GPUFENCE_SIM", simulation.spec);
+  its.set("LD_LIBRARY_PATH", library_path(simulation, environment));
+  const Simulability found = simulability(parts_of(program, "the program", its), simulation.directory, its);
+  if (!found.possible) warnings.push_back({name, "can't be simulated: " + found.why, found.remedy});
+  for (std::size_t i = 0; i < found.obstacles.size() && i < kMost; ++i)
+    warnings.push_back(
+        {name, "can't be simulated in full: " + describe(found.obstacles[i]), found.obstacles[i].remedy});
+  if (found.obstacles.size() > kMost)
+    warnings.push_back({name,
+                        "can't be simulated in full: " + std::to_string(found.obstacles.size() - kMost) +
+                            " more kernels or calls",
+                        "see gpufence inspect " + name});
+}
+
 // Returns only if it failed, with the status that says why.
 int become(const Program& program, Environment& environment) {
   std::vector<std::string> words = program.words;
@@ -363,6 +384,7 @@ int run(std::span<const std::string> words, const Environment& caller) {
     return refuse(
         Refusal{kCannotRun,
                 {name, "can't be simulated: " + program->unsimulable->why, program->unsimulable->remedy}});
+  if (*simulation) warn_of_obstacles(*program, **simulation, environment, plan->warnings);
   if (plan->remap) {
     if (const auto why = why_not_remappable(*program, environment))
       return refuse(Refusal{kCannotRun,

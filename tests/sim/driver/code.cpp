@@ -38,97 +38,15 @@ void say_once(const std::string& text) {
   [[maybe_unused]] ssize_t n = write(STDERR_FILENO, line.data(), line.size());
 }
 
-std::string ptxas_says(const ptx::Error& error) {
-  if (error.line == 0) return "ptxas fatal   : " + error.text;
-  return "ptxas application ptx input, line " + std::to_string(error.line) + "; error   : " + error.text +
-         "\nptxas fatal   : Ptx assembly aborted due to errors";
-}
-
-namespace {
-
-// The PTX version that came with a driver: 13.0 knows 9.0, 12.x what its toolkit's release notes say.
-bool version_known(int major, int minor, int driver_version) {
-  const int release = driver_version / 1000, update = driver_version % 1000 / 10;
-  constexpr int k12[] = {80, 81, 82, 83, 84, 85, 85, 86, 87, 88};
-  int newest = 0;
-  if (release >= 13)
-    newest = 90 + (release - 13) * 10 + update;
-  else if (release == 12)
-    newest = k12[std::min(update, 9)];
-  else
-    newest = 70 + std::min(update, 8);
-  return major * 10 + minor <= newest;
-}
-
-CUresult error_of(const ptx::Error& error, std::string& log) {
-  log = ptxas_says(error);
-  switch (error.kind) {
-    case ptx::Error::Kind::unsupported:
-      say_once("the simulator cannot read a kernel module: " + error.what() +
-               ": it answered CUDA_ERROR_NOT_SUPPORTED");
-      return CUDA_ERROR_NOT_SUPPORTED;
-    case ptx::Error::Kind::too_large:
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    case ptx::Error::Kind::invalid:
-    case ptx::Error::Kind::undefined:
-      break;
-  }
-  return CUDA_ERROR_INVALID_PTX;
-}
-
-CUresult compile_member(const Binary& binary, const Device& device, std::shared_ptr<const ptx::Module>& out,
-                        std::string& log) {
-  const uint32_t wanted = capability(device);
-  for (const PtxImage* image : candidates(binary, wanted)) {
-    const auto text = image->text();
-    if (!text) {
-      log = text.error();
-      return CUDA_ERROR_INVALID_IMAGE;
-    }
-    if (!target_fits(*text, wanted)) {
-      if (!binary.is_text) continue;
-      log = "ptxas fatal   : the .target is higher than, or another than, the GPU's sm_" +
-            std::to_string(wanted);
-      return CUDA_ERROR_INVALID_PTX;
-    }
-    auto parsed = ptx::parse(*text);
-    if (!parsed) return error_of(parsed.error(), log);
-    if (!version_known((*parsed)->version_major, (*parsed)->version_minor, driver().machine.driver_version)) {
-      log = "ptxas fatal   : unsupported .version";
-      return CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
-    }
-    out = std::move(*parsed);
-    return CUDA_SUCCESS;
-  }
-  log = why_none(binary, wanted);
-  say_once(log);
-  return CUDA_ERROR_NO_BINARY_FOR_GPU;
-}
-
-}  // namespace
-
 CUresult compile(const CodeImage& image, const Device& device, std::shared_ptr<const ptx::Module>& out,
                  std::string& log) {
-  std::vector<std::shared_ptr<const ptx::Module>> parts;
-  for (const Binary& binary : image.members) {
-    std::shared_ptr<const ptx::Module> part;
-    const CUresult result = compile_member(binary, device, part, log);
-    if (result != CUDA_SUCCESS) return result;
-    parts.push_back(std::move(part));
+  auto made = compile_for(image, capability(device), driver().machine.driver_version);
+  if (!made) {
+    log = made.error().log;
+    if (!made.error().told.empty()) say_once(made.error().told);
+    return made.error().answer;
   }
-  auto linked = ptx::link(parts);
-  if (!linked) return error_of(linked.error(), log);
-  // Of PTX that stands for itself ptxas knows that a function is missing. A fatbin's may be in a library that
-  // has no PTX (libcudadevrt): only its kernels that need it can't run.
-  const bool all_text = std::all_of(image.members.begin(), image.members.end(),
-                                    [](const Binary& binary) { return binary.is_text; });
-  for (const ptx::Function& function : (*linked)->functions) {
-    if (!all_text || !function.is_entry || function.unsupported.rfind("undefined function ", 0) != 0)
-      continue;
-    log = "ptxas fatal   : " + function.unsupported;
-    return CUDA_ERROR_INVALID_PTX;
-  }
-  out = std::move(*linked);
+  out = *std::move(made);
   return CUDA_SUCCESS;
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compile.h"
 #include "driver.h"
 #include "fatbin.h"
 #include "ptx/module.h"
@@ -133,8 +134,6 @@ CUresult param_info(const ptx::Function& code, size_t index, size_t* offset, siz
 uint32_t capability(const Device& device);  // 75: 7.5
 // Says a line on stderr, once a text.
 void say_once(const std::string& text);
-// An error of PTX as the driver's compiler words it, for JIT logs.
-std::string ptxas_says(const ptx::Error& error);
 
 // Where JIT options want to be answered.
 struct JitLog {

@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
+#include "instead.h"
 #include "mask.h"
 
 namespace gpufence::sim {
@@ -114,11 +116,12 @@ void write_call(const char* name, CUresult result) {
 
 int unsupported(const char* name, std::atomic<bool>& said) {
   if (!said.exchange(true)) {
-    char line[256];
+    char line[300];
+    const std::string_view instead = instead_of_call(name);
     const int length = snprintf(line, sizeof line,
                                 "gpufence[%d] GF601 warning: the simulator has no %s: it answered "
-                                "CUDA_ERROR_NOT_SUPPORTED\n",
-                                getpid(), name);
+                                "CUDA_ERROR_NOT_SUPPORTED; %.*s\n",
+                                getpid(), name, static_cast<int>(instead.size()), instead.data());
     [[maybe_unused]] ssize_t n = write(STDERR_FILENO, line, static_cast<size_t>(length));
   }
   return recorded(name, CUDA_ERROR_NOT_SUPPORTED);

@@ -6,6 +6,7 @@
 #include "access.h"
 #include "admission.h"
 #include "code.h"
+#include "instead.h"
 #include "output.h"
 #include "ptx/run.h"
 #include "queue.h"
@@ -185,7 +186,8 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
     if (result != CUDA_SUCCESS) return result;
     if (!code.unsupported.empty()) {
       say_once("the simulator cannot run kernel " + code.name + ": " + code.unsupported +
-               ": it answered CUDA_ERROR_NOT_SUPPORTED");
+               ": it answered CUDA_ERROR_NOT_SUPPORTED; " +
+               std::string(instead_of_instruction(code.unsupported)));
       return CUDA_ERROR_NOT_SUPPORTED;
     }
     function->loaded = true;

@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <string>
+
+#include "tests/sim/check/instead.h"
 #include "tests/sim/runtime/runtime.h"
 
 #pragma GCC diagnostic error "-Wswitch"
@@ -82,7 +85,7 @@ void let_faults_go() {
 void say_unsupported(const char* what, const char* consequence, std::atomic<bool>& said) {
   if (said.exchange(true)) return;
   // One write, so that lines of several processes do not mix.
-  char line[200];
+  char line[400];
   const int length = snprintf(line, sizeof line, "gpufence[%d] GF601 warning: the simulator has no %s: %s\n",
                               getpid(), what, consequence);
   if (length > 0 && write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0) {
@@ -92,7 +95,8 @@ void say_unsupported(const char* what, const char* consequence, std::atomic<bool
 
 cudaError_t unsupported(const char* call, std::atomic<bool>& said) {
   if (const cudaError_t start = Runtime::get().error(); start != cudaSuccess) return note(start);
-  say_unsupported(call, "it answered cudaErrorNotSupported", said);
+  const std::string consequence = "it answered cudaErrorNotSupported; " + std::string(instead_of_call(call));
+  say_unsupported(call, consequence.c_str(), said);
   return note(cudaErrorNotSupported);
 }
 

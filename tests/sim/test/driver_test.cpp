@@ -631,14 +631,16 @@ TEST(Errors, EveryCodeOfCudaHHasItsNameAndAText) {
 TEST(Unsupported, IsSaidOnceAFunction) {
   const std::string said = stderr_of({{"GPUFENCE_SIM", "1"}}, [] {
     OK(cuInit(0));
-    EXPECT_EQ(cuGraphCreate(nullptr, 0), CUDA_ERROR_NOT_SUPPORTED);
-    EXPECT_EQ(cuGraphCreate(nullptr, 0), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(cuImportExternalMemory(nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(cuImportExternalMemory(nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
     void* address = nullptr;
     OK(cuGetProcAddress("cuModuleLoad", &address, 13000, 0, nullptr));
   });
   EXPECT_EQ(said.substr(0, 9), "gpufence[");
-  EXPECT_EQ(said.substr(said.find(']')),
-            "] GF601 warning: the simulator has no cuGraphCreate: it answered CUDA_ERROR_NOT_SUPPORTED\n");
+  EXPECT_EQ(
+      said.substr(said.find(']')),
+      "] GF601 warning: the simulator has no cuImportExternalMemory: it answered CUDA_ERROR_NOT_SUPPORTED; "
+      "share memory by cuIpcGetMemHandle or cuMemExportToShareableHandle, events by cuIpcGetEventHandle\n");
 }
 
 TEST(Calls, AreWrittenDownWhenAskedFor) {
