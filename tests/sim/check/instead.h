@@ -37,6 +37,23 @@ constexpr Instead kInsteadOfCalls[] = {
     {"cuMulticast", "map each GPU's memory by cuMemMap and copy between them"},
     {"cuCheckpoint", "checkpoints need a GPU"},
     {"cuCoredump", "core dumps of the GPU need a GPU"},
+    {"cuGreenCtx", "share a GPU between streams by their priorities"},
+    {"cuCtxFromGreenCtx", "share a GPU between streams by their priorities"},
+    {"cuStreamGetGreenCtx", "share a GPU between streams by their priorities"},
+    {"cuDevResource", "share a GPU between streams by their priorities"},
+    {"cuDevSmResource", "share a GPU between streams by their priorities"},
+    {"cuDeviceGetDevResource", "share a GPU between streams by their priorities"},
+    {"cuCtxGetDevResource", "share a GPU between streams by their priorities"},
+    {"cuTensorMap", "copy tiles by cp.async or by plain loads and stores"},
+    {"cuMemBatchDecompress", "decompress by a kernel or on the host"},
+    {"cuMemMapArrayAsync", "arrays that are wholly there are simulated: cuArray3DCreate"},
+    {"cuStreamBatchMemOp", "compile it for CUDA 11.7 or newer, whose second version of the call works"},
+    {"cuStreamWaitValue", "compile it for CUDA 11.7 or newer, whose second version of the call works"},
+    {"cuStreamWriteValue", "compile it for CUDA 11.7 or newer, whose second version of the call works"},
+    {"cuMemGetHandleForAddressRange", "share memory by cuMemExportToShareableHandle"},
+    {"cuFlushGPUDirectRDMAWrites", "no other device writes to a simulated GPU"},
+    {"cudaDeviceFlushGPUDirectRDMAWrites", "no other device writes to a simulated GPU"},
+    {"cuLaunchCooperativeKernelMultiDevice", "launch on each GPU by cuLaunchCooperativeKernel"},
 };
 
 constexpr Instead kInsteadOfInstructions[] = {

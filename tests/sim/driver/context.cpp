@@ -82,7 +82,7 @@ Context* current_context() {
 }
 
 Context* activate(Device& device, Context* again, unsigned flags, unsigned api_version) {
-  if (!driver().occupancy.reserve(device.host_index, device.gpu->context_bytes)) return nullptr;
+  if (!reserve(device, device.gpu->context_bytes)) return nullptr;
   Context* context = again != nullptr ? again : driver().contexts.take();
   if (context == nullptr) {
     driver().occupancy.release(device.host_index, device.gpu->context_bytes);

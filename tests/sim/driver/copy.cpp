@@ -6,6 +6,7 @@
 
 #include "access.h"
 #include "array.h"
+#include "batch.h"
 #include "driver.h"
 #include "queue.h"
 #include "vmm.h"
@@ -641,4 +642,168 @@ CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, si
 CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
                                  size_t height, CUstream stream) {
   return set_2d(__func__, to, pitch, value, width, height, on_ptsz(stream));
+}
+
+// ---- Batches ----
+
+namespace {
+
+bool known(CUmemcpySrcAccessOrder order) {
+  return order == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM || order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ||
+         order == CU_MEMCPY_SRC_ACCESS_ORDER_ANY;
+}
+bool known(unsigned flags) {
+  return (flags & ~static_cast<unsigned>(CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE)) == 0;
+}
+
+struct Ordered {
+  Box box;
+  CUmemcpySrcAccessOrder order;
+};
+
+// Unlike the single calls these read pageable memory too in the stream's order, if told to.
+void start_in_order(Stream& stream, const Ordered& copy) {
+  const Box& box = copy.box;
+  if (box.bytes() == 0) return;
+  if (copy.order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL) {
+    if (box.bytes() <= kMostStaged)
+      start(stream, box.bytes(), box.staged());
+    else
+      run_here(stream, [&box] { return box.move(); });
+    return;
+  }
+  start(stream, box.bytes(), [box] { return box.move(); });
+}
+
+CUresult copy_batch(const char* name, const CUdeviceptr* to, const CUdeviceptr* from, const size_t* bytes,
+                    size_t count, const CUmemcpyAttributes* attributes, const size_t* first_of,
+                    size_t attribute_count, size_t* failed, CUstream handle, bool per_thread) {
+  return with_stream(name, {handle, per_thread, true}, [&](Stream& stream) {
+    if (failed != nullptr) *failed = SIZE_MAX;  // "if the error doesn't pertain to any specific copy"
+    if (to == nullptr || from == nullptr || bytes == nullptr || count == 0 || attributes == nullptr ||
+        !in_steps(first_of, attribute_count, count) || is_legacy(handle, per_thread))
+      return CUDA_ERROR_INVALID_VALUE;
+    std::vector<Ordered> copies;
+    size_t entry = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (entry + 1 < attribute_count && first_of[entry + 1] == i) ++entry;
+      Box box = one_row(to[i], Side::unified, from[i], Side::unified, bytes[i]);
+      CUresult bad = known(attributes[entry].srcAccessOrder) && known(attributes[entry].flags)
+                         ? CUDA_SUCCESS
+                         : CUDA_ERROR_INVALID_VALUE;
+      if (bad == CUDA_SUCCESS && bytes[i] != 0) bad = box.check();
+      if (bad != CUDA_SUCCESS) {
+        if (failed != nullptr) *failed = i;
+        return bad;
+      }
+      copies.push_back({box, attributes[entry].srcAccessOrder});
+    }
+    for (const Ordered& copy : copies) start_in_order(stream, copy);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult operand(const CUmemcpy3DOperand& given, const CUextent3D& extent, unsigned element, End& end) {
+  if (given.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+    if (const CUresult bad = array_end(given.op.array.array, end); bad != CUDA_SUCCESS) return bad;
+    end.x = given.op.array.offset.x * element;
+    end.y = given.op.array.offset.y;
+    end.z = given.op.array.offset.z;
+    return CUDA_SUCCESS;
+  }
+  const size_t row = given.op.ptr.rowLength, layer = given.op.ptr.layerHeight;
+  if ((row != 0 && row < extent.width) || (layer != 0 && layer < extent.height))
+    return CUDA_ERROR_INVALID_VALUE;
+  end = {given.op.ptr.ptr,
+         Side::unified,
+         0,
+         0,
+         0,
+         (row != 0 ? row : extent.width) * element,
+         layer != 0 ? layer : extent.height};
+  return CUDA_SUCCESS;
+}
+
+// 0: no element size at all; a copy between pointers has elements of one byte.
+unsigned element_of(const CUDA_MEMCPY3D_BATCH_OP& copy) {
+  unsigned element = 0;
+  for (const CUmemcpy3DOperand* end : {&copy.src, &copy.dst}) {
+    if (end->type == CU_MEMCPY_OPERAND_TYPE_POINTER) continue;
+    const Array* array = end->type == CU_MEMCPY_OPERAND_TYPE_ARRAY ? array_of(end->op.array.array) : nullptr;
+    if (array == nullptr || (element != 0 && element != array->element_bytes)) return 0;
+    element = array->element_bytes;
+  }
+  return element != 0 ? element : 1;
+}
+
+CUresult copy_batch_3d(const char* name, size_t count, const CUDA_MEMCPY3D_BATCH_OP* given, size_t* failed,
+                       unsigned long long flags, CUstream handle, bool per_thread) {
+  return with_stream(name, {handle, per_thread, true}, [&](Stream& stream) {
+    if (failed != nullptr) *failed = SIZE_MAX;
+    if (count == 0 || given == nullptr || flags != 0 || is_legacy(handle, per_thread))
+      return CUDA_ERROR_INVALID_VALUE;
+    std::vector<Ordered> copies;
+    for (size_t i = 0; i < count; ++i) {
+      const CUDA_MEMCPY3D_BATCH_OP& op = given[i];
+      const CUextent3D& extent = op.extent;
+      const unsigned element = element_of(op);
+      Box box{{}, {}, extent.width * element, extent.height, extent.depth};
+      CUresult bad = element != 0 && box.bytes() != 0 && known(op.srcAccessOrder) && known(op.flags)
+                         ? CUDA_SUCCESS
+                         : CUDA_ERROR_INVALID_VALUE;
+      if (bad == CUDA_SUCCESS) bad = operand(op.dst, extent, element, box.to);
+      if (bad == CUDA_SUCCESS) bad = operand(op.src, extent, element, box.from);
+      if (bad == CUDA_SUCCESS) bad = box.check();
+      if (bad != CUDA_SUCCESS) {
+        if (failed != nullptr) *failed = i;
+        return bad;
+      }
+      copies.push_back({box, op.srcAccessOrder});
+    }
+    for (const Ordered& copy : copies) start_in_order(stream, copy);
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // namespace
+
+CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+                            CUmemcpyAttributes* attributes, size_t* first_of, size_t attribute_count,
+                            size_t* failed, CUstream stream) {
+  return copy_batch(__func__, to, from, bytes, count, attributes, first_of, attribute_count, failed, stream,
+                    false);
+}
+CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+                                 CUmemcpyAttributes* attributes, size_t* first_of, size_t attribute_count,
+                                 size_t* failed, CUstream stream) {
+  return copy_batch(__func__, to, from, bytes, count, attributes, first_of, attribute_count, failed, stream,
+                    true);
+}
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+                               CUmemcpyAttributes* attributes, size_t* first_of, size_t attribute_count,
+                               CUstream stream) {
+  return copy_batch(__func__, to, from, bytes, count, attributes, first_of, attribute_count, nullptr, stream,
+                    false);
+}
+CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+                                    CUmemcpyAttributes* attributes, size_t* first_of, size_t attribute_count,
+                                    CUstream stream) {
+  return copy_batch(__func__, to, from, bytes, count, attributes, first_of, attribute_count, nullptr, stream,
+                    true);
+}
+CUresult cuMemcpy3DBatchAsync(size_t count, CUDA_MEMCPY3D_BATCH_OP* copies, size_t* failed,
+                              unsigned long long flags, CUstream stream) {
+  return copy_batch_3d(__func__, count, copies, failed, flags, stream, false);
+}
+CUresult cuMemcpy3DBatchAsync_ptsz(size_t count, CUDA_MEMCPY3D_BATCH_OP* copies, size_t* failed,
+                                   unsigned long long flags, CUstream stream) {
+  return copy_batch_3d(__func__, count, copies, failed, flags, stream, true);
+}
+CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP* copies, unsigned long long flags,
+                                 CUstream stream) {
+  return copy_batch_3d(__func__, count, copies, nullptr, flags, stream, false);
+}
+CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t count, CUDA_MEMCPY3D_BATCH_OP* copies, unsigned long long flags,
+                                      CUstream stream) {
+  return copy_batch_3d(__func__, count, copies, nullptr, flags, stream, true);
 }

@@ -125,6 +125,8 @@ bool attribute(const Gpu& gpu, CUdevice_attribute which, int& out) {
     case CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED: out = 1; break;
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS: out = 1; break;
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES:
       out = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
       break;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "cuda_abi.h"
@@ -44,13 +45,23 @@ constexpr int clamped_priority(int priority) {
                                         : priority;
 }
 
+// What cuStreamSetAttribute keeps beside the priority; under `lock`.
+struct StreamAttributes {
+  std::mutex lock;
+  CUaccessPolicyWindow window{};
+  CUsynchronizationPolicy policy = CU_SYNC_POLICY_AUTO;
+  std::optional<CUlaunchMemSyncDomainMap> domains;  // none: domain 0, and another for remote kernels
+  CUlaunchMemSyncDomain domain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+};
+
 // A created stream (in Driver::streams), or one of a context's default streams, which have no handle of their
 // own.
 struct Stream {
   std::atomic<uint32_t> live{0};
   Context* context = nullptr;
   unsigned flags = 0;
-  int priority = 0;
+  std::atomic<int> priority{0};
+  StreamAttributes attributes;
   unsigned long long id = 0;
   Queue* queue = nullptr;  // its work; outlives the stream until the work is done
 };
@@ -190,6 +201,12 @@ bool find(uintptr_t address, Found& found);
 // All work of all contexts, as before memory goes that is in reach of every GPU.
 void synchronise_all();
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);
+// Counts bytes on the GPU; where there is no room, managed memory of this process makes some by moving to the
+// host. False if that is not enough.
+bool reserve(Device& device, uint64_t bytes);
+// Managed memory moves, as far as there is room: `count` of the bytes of the allocation that covers the
+// address, to the GPU that it counts against, or away from that; nullptr: to the host.
+void migrate(uintptr_t address, uint64_t count, const Device* to);
 // Which of the device's heaps has the address; under its lock.
 Heap& heap_of(Device& device, uintptr_t address);
 // The block that starts there, allocated by this process on that device; others are left alone.

@@ -21,9 +21,10 @@ struct Block {
   uint64_t dirty = 0;     // of a free block: granules that may hold pages of the host's memory
   bool live = false;
   bool managed = false;
-  uint64_t id = 0;             // CU_POINTER_ATTRIBUTE_BUFFER_ID
-  uint32_t exported = 0;       // its place among what other processes may open (ipc.cpp), from 1; 0: none
-  Pool* pool = nullptr;        // whose segment it is, instead of a context's; set by the driver
+  uint64_t resident = 0;  // bytes that count against the GPU; of managed memory the rest lies on the host
+  uint64_t id = 0;        // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  uint32_t exported = 0;  // its place among what other processes may open (ipc.cpp), from 1; 0: none
+  Pool* pool = nullptr;   // whose segment it is, instead of a context's; set by the driver
   Context* context = nullptr;  // whose it is; set, with the links below, by the driver
   Block* context_next = nullptr;
   Block* context_prev = nullptr;

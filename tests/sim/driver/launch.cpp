@@ -224,7 +224,7 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
       std::max<uint64_t>(1,
                          uint64_t{blocks_resident(*grid.function, threads, request.shared, *context.device)} *
                              grid.device.multiprocessors),
-      request.with_priority ? request.priority : stream->priority);
+      request.with_priority ? request.priority : stream->priority.load());
   grid.watcher = work->pending.get();
   // The queue lets go of `due` with the operation, whose work it points into.
   enqueue(

@@ -1,10 +1,12 @@
 // Hints about managed memory: advice, prefetches, and what is told of them. Managed memory is host memory
-// here wherever it "lies", so that hints change nothing but what is told: they are checked, kept by page, and
-// a prefetch takes its place in its stream.
+// here wherever it "lies", so that hints change nothing but what is told and what counts against its GPU:
+// they are checked, kept by page, and a prefetch takes its place in its stream.
 #include <algorithm>
 #include <map>
 #include <unordered_map>
+#include <vector>
 
+#include "batch.h"
 #include "driver.h"
 #include "queue.h"
 
@@ -128,6 +130,23 @@ CUresult advise(CUdeviceptr address, size_t count, CUmem_advise advice, CUmemLoc
   return CUDA_ERROR_INVALID_VALUE;
 }
 
+struct Prefetch {
+  CUdeviceptr address;
+  size_t count;
+  Range range;
+  CUmemLocation location;
+};
+
+void start_prefetch(Stream& stream, const Prefetch& it) {
+  change(it.range, [&](Advice& advice) { advice.prefetched = it.location; });
+  const Device* to =
+      it.location.type == CU_MEM_LOCATION_TYPE_DEVICE ? driver().device(it.location.id) : nullptr;
+  enqueue(stream, [address = it.address, count = it.count, to] {
+    migrate(address, count, to);
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult prefetch(Context& context, bool per_thread, CUdeviceptr address, size_t count,
                   CUmemLocation location, unsigned flags, CUstream handle) {
   Range range;
@@ -136,7 +155,54 @@ CUresult prefetch(Context& context, bool per_thread, CUdeviceptr address, size_t
   if (const CUresult bad = check(location); bad != CUDA_SUCCESS) return bad;
   Stream* stream = nullptr;
   if (const CUresult bad = stream_of(handle, per_thread, context, &stream); bad != CUDA_SUCCESS) return bad;
-  change(range, [&](Advice& it) { it.prefetched = location; });
+  start_prefetch(*stream, {address, count, range, location});
+  return CUDA_SUCCESS;
+}
+
+// Each operation goes where the entry of `locations` says that is for it. A batch without prefetches only
+// discards: what is discarded may be anything until it is written, also what it was.
+CUresult batch(Context& context, bool per_thread, const CUdeviceptr* addresses, const size_t* sizes,
+               size_t count, const CUmemLocation* locations, const size_t* first_of, size_t location_count,
+               bool prefetches, unsigned long long flags, CUstream handle) {
+  if (addresses == nullptr || sizes == nullptr || count == 0 || flags != 0 || is_legacy(handle, per_thread))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (prefetches && (locations == nullptr || !in_steps(first_of, location_count, count)))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::vector<Prefetch> all;
+  size_t entry = 0;
+  for (size_t i = 0; i < count; ++i) {
+    Prefetch one{addresses[i], sizes[i], {}, kNowhere};
+    if (const CUresult bad = range_of(addresses[i], sizes[i], &one.range); bad != CUDA_SUCCESS) return bad;
+    if (prefetches) {
+      if (entry + 1 < location_count && first_of[entry + 1] == i) ++entry;
+      one.location = locations[entry];
+      if (const CUresult bad = check(one.location); bad != CUDA_SUCCESS) return bad;
+    }
+    all.push_back(one);
+  }
+  Stream* stream = nullptr;
+  if (const CUresult bad = stream_of(handle, per_thread, context, &stream); bad != CUDA_SUCCESS) return bad;
+  if (!prefetches) enqueue(*stream, [] { return CUDA_SUCCESS; });
+  if (prefetches)
+    for (const Prefetch& one : all) start_prefetch(*stream, one);
+  return CUDA_SUCCESS;
+}
+
+// Which streams may use the memory: on GPUs with concurrent managed access, as all are here, a promise of the
+// program's without effect.
+CUresult attach(Context& context, bool per_thread, CUstream handle, CUdeviceptr address, size_t length,
+                unsigned flags) {
+  Stream* stream = nullptr;
+  if (const CUresult bad = stream_of(handle, per_thread, context, &stream); bad != CUDA_SUCCESS) return bad;
+  if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
+    return CUDA_ERROR_INVALID_VALUE;
+  Found found;
+  if (!find(address, found) || !found.managed || found.base != address ||
+      (length != 0 && length != found.bytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  // "It is illegal to attach singly to the NULL stream, because the NULL stream is a virtual global stream
+  // and not a specific stream."
+  if (flags == CU_MEM_ATTACH_SINGLE && stream == &context.legacy) return CUDA_ERROR_INVALID_VALUE;
   enqueue(*stream, [] { return CUDA_SUCCESS; });
   return CUDA_SUCCESS;
 }
@@ -236,6 +302,61 @@ CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t count, CUmemLoca
   return in_context(__func__, [&](Context& context) {
     return prefetch(context, true, address, count, location, flags, stream);
   });
+}
+
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                 CUmemLocation* locations, size_t* first_of, size_t location_count,
+                                 unsigned long long flags, CUstream stream) {
+  return in_context(__func__, [&](Context& context) {
+    return batch(context, false, addresses, sizes, count, locations, first_of, location_count, true, flags,
+                 stream);
+  });
+}
+CUresult cuMemDiscardBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count, unsigned long long flags,
+                                CUstream stream) {
+  return in_context(__func__, [&](Context& context) {
+    return batch(context, false, addresses, sizes, count, nullptr, nullptr, 0, false, flags, stream);
+  });
+}
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                           CUmemLocation* locations, size_t* first_of, size_t location_count,
+                                           unsigned long long flags, CUstream stream) {
+  return in_context(__func__, [&](Context& context) {
+    return batch(context, false, addresses, sizes, count, locations, first_of, location_count, true, flags,
+                 stream);
+  });
+}
+CUresult cuStreamAttachMemAsync(CUstream stream, CUdeviceptr address, size_t length, unsigned int flags) {
+  return in_context(__func__,
+                    [&](Context& context) { return attach(context, false, stream, address, length, flags); });
+}
+CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                      CUmemLocation* locations, size_t* first_of, size_t location_count,
+                                      unsigned long long flags, CUstream stream) {
+  return in_context(__func__, [&](Context& context) {
+    return batch(context, true, addresses, sizes, count, locations, first_of, location_count, true, flags,
+                 stream);
+  });
+}
+CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                     unsigned long long flags, CUstream stream) {
+  return in_context(__func__, [&](Context& context) {
+    return batch(context, true, addresses, sizes, count, nullptr, nullptr, 0, false, flags, stream);
+  });
+}
+CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr* addresses, size_t* sizes, size_t count,
+                                                CUmemLocation* locations, size_t* first_of,
+                                                size_t location_count, unsigned long long flags,
+                                                CUstream stream) {
+  return in_context(__func__, [&](Context& context) {
+    return batch(context, true, addresses, sizes, count, locations, first_of, location_count, true, flags,
+                 stream);
+  });
+}
+CUresult cuStreamAttachMemAsync_ptsz(CUstream stream, CUdeviceptr address, size_t length,
+                                     unsigned int flags) {
+  return in_context(__func__,
+                    [&](Context& context) { return attach(context, true, stream, address, length, flags); });
 }
 
 CUresult cuMemRangeGetAttribute(void* data, size_t bytes, CUmem_range_attribute which, CUdeviceptr address,

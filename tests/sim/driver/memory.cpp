@@ -3,11 +3,13 @@
 // rest.
 #include <algorithm>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 
 #include <sys/mman.h>
 
 #include "access.h"
+#include "code.h"
 #include "driver.h"
 #include "ipc.h"
 #include "pool.h"
@@ -29,7 +31,51 @@ uint64_t id_of(const Device& device, const Block& block) {
   return block.id << 7 | device.host_index << 1;
 }
 
+// The bytes of `most` that there was room for.
+uint64_t reserve_what_fits(Device& device, uint64_t most) {
+  Occupancy& occupancy = driver().occupancy;
+  for (uint64_t bytes = most; bytes != 0;) {
+    if (occupancy.reserve(device.host_index, bytes)) return bytes;
+    const uint64_t used = occupancy.used(device.host_index), all = device.gpu->memory_bytes;
+    bytes = std::min(bytes - 1, all - std::min(all, used));  // others may take it meanwhile
+  }
+  return 0;
+}
+
 }  // namespace
+
+bool reserve(Device& device, uint64_t bytes) {
+  Occupancy& occupancy = driver().occupancy;
+  if (occupancy.reserve(device.host_index, bytes)) return true;
+  if (bytes > device.gpu->memory_bytes) return false;
+  std::lock_guard<std::mutex> held(device.lock);
+  bool done = false;
+  driver().contexts.each_live([&](Context* context) {
+    if (context->device != &device || context->managed_blocks == 0) return;
+    for (Block* block = context->blocks; block != nullptr && !done; block = block->context_next) {
+      if (!block->managed || block->resident == 0) continue;
+      occupancy.release(device.host_index, block->resident);
+      block->resident = 0;
+      done = occupancy.reserve(device.host_index, bytes);
+    }
+  });
+  return done;
+}
+
+void migrate(uintptr_t address, uint64_t count, const Device* to) {
+  auto* home = static_cast<Device*>(owner_of(address));
+  if (home == nullptr) return;
+  std::lock_guard<std::mutex> held(home->lock);
+  Block* block = home->heap.containing(address);
+  if (block == nullptr || !block->managed) return;
+  if (to == home) {
+    block->resident += reserve_what_fits(*home, std::min(count, block->bytes - block->resident));
+  } else {
+    const uint64_t leaving = std::min(count, block->resident);
+    driver().occupancy.release(home->host_index, leaving);
+    block->resident -= leaving;
+  }
+}
 
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
   Device& device = *context.device;
@@ -37,7 +83,9 @@ CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (kind != Kind::code && gpu.fail_alloc_at != 0 && ++device.allocations == gpu.fail_alloc_at)
     return CUDA_ERROR_OUT_OF_MEMORY;
-  if (!driver().occupancy.reserve(device.host_index, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  // "Managed memory can be oversubscribed" (cuMemAllocManaged's devices with concurrentManagedAccess).
+  const uint64_t resident = kind == Kind::managed ? reserve_what_fits(device, bytes) : bytes;
+  if (kind != Kind::managed && !reserve(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
   {
     std::lock_guard<std::mutex> held(device.lock);
@@ -50,6 +98,7 @@ CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
       result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     } else if (block != nullptr) {
       block->managed = kind == Kind::managed;
+      block->resident = resident;
       block->context = &context;
       block->context_prev = nullptr;
       block->context_next = context.blocks;
@@ -60,7 +109,7 @@ CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
       return CUDA_SUCCESS;
     }
   }
-  driver().occupancy.release(device.host_index, bytes);
+  driver().occupancy.release(device.host_index, resident);
   return result;
 }
 
@@ -97,7 +146,7 @@ bool free_block(Device& device, uintptr_t address) {
     Heap& heap = heap_of(device, address);
     Block* block = heap.at(address);
     if (block == nullptr) return false;
-    bytes = block->bytes;
+    bytes = block->resident;
     count_change(*block->context, *block, -1);
     if (block->managed) forget_advice(id_of(device, *block));
     if (block->exported != 0) withdraw(heap.backing_of(*block), *block);
@@ -149,7 +198,7 @@ void free_all(Context& context) {
     std::lock_guard<std::mutex> held(device.lock);
     for (Block *block = context.blocks, *next; block != nullptr; block = next) {
       next = block->context_next;
-      bytes += block->bytes;
+      bytes += block->resident;
       count_change(context, *block, -1);
       if (block->managed) forget_advice(id_of(device, *block));
       Heap& heap = heap_of(device, block->address);
@@ -232,11 +281,45 @@ CUresult host_allocate(Context& context, void** out, uint64_t bytes, unsigned fl
   return CUDA_SUCCESS;
 }
 
+enum class Pages { missing, read_only, writable };
+
+// What the process may do with that memory, throughout.
+Pages pages_of(uintptr_t address, uint64_t bytes) {
+  FILE* maps = fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return Pages::writable;  // nobody to ask
+  const uintptr_t end = address + bytes;
+  Pages all = Pages::writable;
+  char line[512], rights[8];
+  uintptr_t from = 0, to = 0;
+  while (address < end && fgets(line, sizeof line, maps) != nullptr) {
+    if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) != 3 || to <= address) continue;
+    if (from > address || rights[0] != 'r') break;
+    if (rights[1] != 'w') all = Pages::read_only;
+    address = to;
+  }
+  fclose(maps);
+  return address >= end ? all : Pages::missing;
+}
+
 CUresult host_register(Context& context, void* memory, uint64_t bytes, unsigned flags) {
   constexpr unsigned kKnown = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                               CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   const auto address = reinterpret_cast<uintptr_t>(memory);
   if (memory == nullptr || bytes == 0 || address + bytes < address || (flags & ~kKnown) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0) {
+    say_once(
+        "the simulator has no I/O memory (CU_MEMHOSTREGISTER_IOMEMORY): it answered "
+        "CUDA_ERROR_NOT_SUPPORTED; "
+        "register memory of the host");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  // A GPU's addresses are none of the host's; and pages that are not there cannot be locked, nor for writing
+  // those that may only be read (CU_MEMHOSTREGISTER_READ_ONLY "is required" for them).
+  Found found;
+  if (find(address, found) && !found.host) return CUDA_ERROR_INVALID_VALUE;
+  const Pages pages = pages_of(address, bytes);
+  if (pages == Pages::missing || (pages == Pages::read_only && (flags & CU_MEMHOSTREGISTER_READ_ONLY) == 0))
     return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard<std::mutex> held(driver().host_lock);
   auto next = driver().host_ranges.lower_bound(address);
@@ -296,7 +379,8 @@ CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned int* pitch, unsigned int 
   });
 }
 
-// Lives on the GPU of the current context from the first moment; the host reads and writes it in place.
+// Lives on the GPU of the current context from the first moment, as far as that has room; the host reads and
+// writes it in place.
 CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int flags) {
   return in_context(__func__, [&](Context& context) {
     const unsigned attach = flags & ~static_cast<unsigned>(CU_MEM_ATTACH_SINGLE);

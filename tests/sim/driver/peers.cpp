@@ -101,6 +101,15 @@ CUresult with_devices(const char* name, CUdevice one, CUdevice other, Body&& bod
 
 }  // namespace
 
+namespace {
+
+// Over NVLink, not over PCI Express.
+bool native_atomics(const Device& device, const Device& peer) {
+  return can_access_peer(device, peer) && device.gpu->nvlink && peer.gpu->nvlink;
+}
+
+}  // namespace
+
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice ordinal, CUdevice peer_ordinal) {
   return with_devices(__func__, ordinal, peer_ordinal, [&](const Device& device, const Device& peer) {
     if (can == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -117,8 +126,8 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevi
       case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
         *value = can_access_peer(device, peer) ? 1 : 0;
         return CUDA_SUCCESS;
-      case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:  // over NVLink, not over PCI Express
-        *value = can_access_peer(device, peer) && device.gpu->nvlink && peer.gpu->nvlink ? 1 : 0;
+      case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+        *value = native_atomics(device, peer) ? 1 : 0;
         return CUDA_SUCCESS;
       case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:             // all links are alike
       case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:  // arrays come with another chapter
@@ -128,6 +137,66 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevi
       default:
         return CUDA_ERROR_INVALID_VALUE;
     }
+  });
+}
+
+namespace {
+
+// What a link does natively: over NVLink all of it that the PTX ISA has for words in memory of a peer; over
+// PCI Express nothing.
+template <class Ask>
+CUresult atomics(unsigned* out, const CUatomicOperation* operations, unsigned count, Ask ask) {
+  if (out == nullptr || operations == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i)
+    if (operations[i] < CU_ATOMIC_OPERATION_INTEGER_ADD || operations[i] >= CU_ATOMIC_OPERATION_MAX)
+      return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) out[i] = ask(operations[i]);
+  return CUDA_SUCCESS;
+}
+
+unsigned over_nvlink(CUatomicOperation operation) {
+  constexpr unsigned kBoth = CU_ATOMIC_CAPABILITY_SCALAR_32 | CU_ATOMIC_CAPABILITY_SCALAR_64;
+  constexpr unsigned kSigns = CU_ATOMIC_CAPABILITY_SIGNED | CU_ATOMIC_CAPABILITY_UNSIGNED;
+  constexpr unsigned kReduction = CU_ATOMIC_CAPABILITY_REDUCTION;
+  switch (operation) {
+    case CU_ATOMIC_OPERATION_INTEGER_ADD:
+    case CU_ATOMIC_OPERATION_INTEGER_MIN:
+    case CU_ATOMIC_OPERATION_INTEGER_MAX:
+      return kSigns | kReduction | kBoth;
+    case CU_ATOMIC_OPERATION_INTEGER_INCREMENT:
+    case CU_ATOMIC_OPERATION_INTEGER_DECREMENT:
+      return CU_ATOMIC_CAPABILITY_UNSIGNED | kReduction | CU_ATOMIC_CAPABILITY_SCALAR_32;
+    case CU_ATOMIC_OPERATION_AND:
+    case CU_ATOMIC_OPERATION_OR:
+    case CU_ATOMIC_OPERATION_XOR:
+      return CU_ATOMIC_CAPABILITY_UNSIGNED | kReduction | kBoth;
+    case CU_ATOMIC_OPERATION_EXCHANGE:
+    case CU_ATOMIC_OPERATION_CAS:
+      return CU_ATOMIC_CAPABILITY_UNSIGNED | kBoth;
+    case CU_ATOMIC_OPERATION_FLOAT_ADD:
+      return CU_ATOMIC_CAPABILITY_SIGNED | kReduction | kBoth;
+    default:  // minima and maxima of floats are done by compare and swap
+      return 0;
+  }
+}
+
+}  // namespace
+
+// CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED is 0.
+CUresult cuDeviceGetHostAtomicCapabilities(unsigned int* out, const CUatomicOperation* operations,
+                                           unsigned int count, CUdevice ordinal) {
+  return initialised(__func__, [&] {
+    if (driver().device(ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    return atomics(out, operations, count, [](CUatomicOperation) { return 0u; });
+  });
+}
+CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int* out, const CUatomicOperation* operations,
+                                          unsigned int count, CUdevice from, CUdevice to) {
+  return with_devices(__func__, from, to, [&](const Device& device, const Device& peer) {
+    if (&device == &peer) return CUDA_ERROR_INVALID_DEVICE;
+    return atomics(out, operations, count, [&](CUatomicOperation operation) {
+      return native_atomics(device, peer) ? over_nvlink(operation) : 0u;
+    });
   });
 }
 

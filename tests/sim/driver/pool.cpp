@@ -71,7 +71,7 @@ uintptr_t gap_in_arena(const Pool& pool, uint64_t bytes) {
 bool add_segment(Pool& pool, uint64_t bytes) {
   const uint64_t most = pool.props.maxSize == 0 ? UINT64_MAX : up_to(pool.props.maxSize, Pool::kSmallStep);
   if (bytes > most - std::min(most, pool.reserved)) return false;
-  if (pool.device != nullptr && !driver().occupancy.reserve(pool.device->host_index, bytes)) return false;
+  if (pool.device != nullptr && !reserve(*pool.device, bytes)) return false;
   Pool::Segment segment;
   segment.bytes = bytes;
   uintptr_t address = 0;

@@ -129,3 +129,82 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t* out, CUfunction given, 
     return CUDA_SUCCESS;
   });
 }
+
+// ---- Clusters ----
+
+namespace {
+
+constexpr unsigned kPortableCluster = 8, kMostCluster = 16;  // blocks (CUDA C++ programming guide)
+
+struct Clustered {
+  unsigned blocks = 0;    // that the device holds at once; 0: none
+  unsigned required = 0;  // blocks of a cluster, as compiled or set; 0: not said
+  unsigned given = 0;     // by the configuration
+  unsigned most = 0;
+};
+
+unsigned volume(unsigned x, unsigned y, unsigned z) {
+  return x * y * z;
+}
+
+template <class Body>
+CUresult with_clusters(const char* name, CUfunction given, const CUlaunchConfig* config, Body&& body) {
+  return in_context(name, [&](Context& current) {
+    if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
+      return CUDA_ERROR_INVALID_VALUE;
+    Stream* stream = nullptr;
+    if (const CUresult bad = stream_of(config->hStream, false, current, &stream); bad != CUDA_SUCCESS)
+      return bad;
+    Context& context = *stream->context;
+    Clustered found;
+    std::lock_guard<std::mutex> held(code_table().lock);
+    Function* function = nullptr;
+    if (const CUresult bad = resolve(given, context, &function); bad != CUDA_SUCCESS) return bad;
+    const auto ask = [&](CUfunction_attribute which) {
+      int value = 0;
+      function_attribute(&value, which, *function->code, *function->settings, function->module->code(),
+                         *context.device);
+      return static_cast<unsigned>(value);
+    };
+    // Zeros where nothing was said.
+    found.required = volume(ask(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH),
+                            std::max(1u, ask(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)),
+                            std::max(1u, ask(CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)));
+    found.most = context.device->gpu->cc_major < 9                               ? 1
+                 : ask(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0 ? kMostCluster
+                                                                                 : kPortableCluster;
+    for (unsigned i = 0; i < config->numAttrs; ++i)
+      if (const CUlaunchAttribute& attribute = config->attrs[i];
+          attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+        found.given =
+            volume(attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z);
+    const unsigned threads = volume(config->blockDimX, config->blockDimY, config->blockDimZ);
+    if (threads == 0 || threads > ask(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+      return CUDA_ERROR_INVALID_VALUE;
+    found.blocks = blocks_resident(*function->code, threads, config->sharedMemBytes, *context.device) *
+                   static_cast<unsigned>(context.device->gpu->multiprocessors);
+    return body(found);
+  });
+}
+
+}  // namespace
+
+// "Returns the maximum number of clusters that could co-exist": how multiprocessors are grouped is not
+// simulated, so that it is what their sum holds.
+CUresult cuOccupancyMaxActiveClusters(int* out, CUfunction given, const CUlaunchConfig* config) {
+  return with_clusters(__func__, given, config, [&](const Clustered& found) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const unsigned size = found.given != 0 ? found.given : found.required;
+    if (size == 0 || size > found.most || (found.required != 0 && size != found.required))
+      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    *out = static_cast<int>(found.blocks / size);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuOccupancyMaxPotentialClusterSize(int* out, CUfunction given, const CUlaunchConfig* config) {
+  return with_clusters(__func__, given, config, [&](const Clustered& found) {
+    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    *out = static_cast<int>(found.required != 0 ? found.required : std::min(found.most, found.blocks));
+    return CUDA_SUCCESS;
+  });
+}

@@ -252,7 +252,7 @@ CUresult stream_flags(const char* name, Null null, CUstream handle, unsigned* ou
 }
 
 CUresult stream_priority(const char* name, Null null, CUstream handle, int* out) {
-  return tell(name, null, handle, out, [](Stream& stream) { return stream.priority; });
+  return tell(name, null, handle, out, [](Stream& stream) { return stream.priority.load(); });
 }
 
 CUresult stream_id(const char* name, Null null, CUstream handle, unsigned long long* out) {

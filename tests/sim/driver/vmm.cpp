@@ -284,7 +284,7 @@ CUresult create(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllo
     const uint64_t fail_at = device->gpu->fail_alloc_at;
     if (fail_at != 0 && ++device->allocations == fail_at) return CUDA_ERROR_OUT_OF_MEMORY;
     settle_lent_memory();
-    if (!driver().occupancy.reserve(device->host_index, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!reserve(*device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   }
   std::lock_guard<std::mutex> held(vm().lock);
   Memory* memory = vm().handles.take();

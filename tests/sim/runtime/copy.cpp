@@ -4,6 +4,8 @@
 #include "tests/sim/runtime/array.h"
 #include "tests/sim/runtime/runtime.h"
 
+#include <cstddef>
+
 using namespace gpufence::sim::runtime;
 
 namespace {
@@ -411,3 +413,51 @@ cudaError_t cudaMemset3DAsync_ptsz(cudaPitchedPtr to, int value, cudaExtent exte
 }
 
 }  // extern "C"
+
+// ---- Batches; the two interfaces lay operations and attributes out alike ----
+
+static_assert(sizeof(cudaMemcpyAttributes) == sizeof(CUmemcpyAttributes));
+static_assert(sizeof(cudaMemcpy3DBatchOp) == sizeof(CUDA_MEMCPY3D_BATCH_OP));
+static_assert(offsetof(cudaMemcpy3DBatchOp, srcAccessOrder) ==
+              offsetof(CUDA_MEMCPY3D_BATCH_OP, srcAccessOrder));
+
+namespace {
+
+// The driver's declarations promise less than they keep: it changes none of these.
+template <class To, class From>
+To* drivers(From* given) {
+  return const_cast<To*>(reinterpret_cast<const To*>(given));
+}
+
+}  // namespace
+
+cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* bytes, size_t count,
+                                 cudaMemcpyAttributes* attributes, size_t* first_of, size_t attribute_count,
+                                 cudaStream_t stream) {
+  return in_context([&](const Driver& d) {
+    return d.cuMemcpyBatchAsync_v2(drivers<CUdeviceptr>(to), drivers<CUdeviceptr>(from),
+                                   drivers<size_t>(bytes), count, drivers<CUmemcpyAttributes>(attributes),
+                                   first_of, attribute_count, stream);
+  });
+}
+cudaError_t cudaMemcpyBatchAsync_ptsz(void* const* to, const void* const* from, const size_t* bytes,
+                                      size_t count, cudaMemcpyAttributes* attributes, size_t* first_of,
+                                      size_t attribute_count, cudaStream_t stream) {
+  return in_context([&](const Driver& d) {
+    return d.cuMemcpyBatchAsync_v2_ptsz(
+        drivers<CUdeviceptr>(to), drivers<CUdeviceptr>(from), drivers<size_t>(bytes), count,
+        drivers<CUmemcpyAttributes>(attributes), first_of, attribute_count, stream);
+  });
+}
+cudaError_t cudaMemcpy3DBatchAsync(size_t count, cudaMemcpy3DBatchOp* copies, unsigned long long flags,
+                                   cudaStream_t stream) {
+  return in_context([&](const Driver& d) {
+    return d.cuMemcpy3DBatchAsync_v2(count, drivers<CUDA_MEMCPY3D_BATCH_OP>(copies), flags, stream);
+  });
+}
+cudaError_t cudaMemcpy3DBatchAsync_ptsz(size_t count, cudaMemcpy3DBatchOp* copies, unsigned long long flags,
+                                        cudaStream_t stream) {
+  return in_context([&](const Driver& d) {
+    return d.cuMemcpy3DBatchAsync_v2_ptsz(count, drivers<CUDA_MEMCPY3D_BATCH_OP>(copies), flags, stream);
+  });
+}

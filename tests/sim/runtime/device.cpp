@@ -22,6 +22,17 @@ cudaError_t cudaSetDevice(int device) {
       [&](Runtime& runtime) { return runtime.valid(device) ? runtime.use(device) : cudaErrorInvalidDevice; });
 }
 
+cudaError_t cudaSetValidDevices(int* devices, int count) {
+  return started([&](Runtime& runtime) {
+    if (count < 0 || count > runtime.count() || (count != 0 && devices == nullptr))
+      return cudaErrorInvalidValue;
+    for (int i = 0; i < count; ++i)
+      if (!runtime.valid(devices[i])) return cudaErrorInvalidDevice;
+    runtime.try_in_order({devices, devices + count});
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaGetDevice(int* device) {
   return started([&](Runtime& runtime) {
     if (device == nullptr) return cudaErrorInvalidValue;
@@ -171,6 +182,10 @@ cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig* config) {
   });
 }
 
+cudaError_t cudaCtxResetPersistingL2Cache() {
+  return in_context([](const Driver& driver) { return driver.cuCtxResetPersistingL2Cache(); });
+}
+
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return in_context(
       [&](const Driver& driver) { return driver.cuCtxGetStreamPriorityRange(least, greatest); });
@@ -190,6 +205,27 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, i
     return from_driver(
         runtime.driver().cuDeviceGetP2PAttribute(value, static_cast<CUdevice_P2PAttribute>(attribute),
                                                  runtime.handle(source), runtime.handle(destination)));
+  });
+}
+
+cudaError_t cudaDeviceGetHostAtomicCapabilities(unsigned int* capabilities,
+                                                const cudaAtomicOperation* operations, unsigned int count,
+                                                int device) {
+  return started([&](Runtime& runtime) -> cudaError_t {
+    if (!runtime.valid(device)) return cudaErrorInvalidDevice;
+    return from_driver(runtime.driver().cuDeviceGetHostAtomicCapabilities(
+        capabilities, reinterpret_cast<const CUatomicOperation*>(operations), count, runtime.handle(device)));
+  });
+}
+
+cudaError_t cudaDeviceGetP2PAtomicCapabilities(unsigned int* capabilities,
+                                               const cudaAtomicOperation* operations, unsigned int count,
+                                               int source, int destination) {
+  return started([&](Runtime& runtime) -> cudaError_t {
+    if (!runtime.valid(source) || !runtime.valid(destination)) return cudaErrorInvalidDevice;
+    return from_driver(runtime.driver().cuDeviceGetP2PAtomicCapabilities(
+        capabilities, reinterpret_cast<const CUatomicOperation*>(operations), count, runtime.handle(source),
+        runtime.handle(destination)));
   });
 }
 

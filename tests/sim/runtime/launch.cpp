@@ -86,24 +86,29 @@ cudaError_t launch_cooperative(Default def, const void* function, dim3 grid, dim
   });
 }
 
+CUlaunchConfig driver_config(const cudaLaunchConfig_t& config) {
+  CUlaunchConfig asked{};
+  asked.gridDimX = config.gridDim.x;
+  asked.gridDimY = config.gridDim.y;
+  asked.gridDimZ = config.gridDim.z;
+  asked.blockDimX = config.blockDim.x;
+  asked.blockDimY = config.blockDim.y;
+  asked.blockDimZ = config.blockDim.z;
+  asked.sharedMemBytes = static_cast<unsigned>(config.dynamicSmemBytes);
+  asked.hStream = config.stream;
+  asked.attrs = reinterpret_cast<CUlaunchAttribute*>(config.attrs);  // one layout
+  asked.numAttrs = config.numAttrs;
+  static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
+  return asked;
+}
+
 cudaError_t launch_configured(Default def, const cudaLaunchConfig_t* config, const void* function,
                               void** args) {
   return with_kernel(function, [&](Runtime& runtime, CUkernel kernel) -> cudaError_t {
     if (config == nullptr) return cudaErrorInvalidValue;
     if (const cudaError_t good = check_stream(runtime, def, config->stream); good != cudaSuccess) return good;
     const Driver& d = runtime.driver();
-    CUlaunchConfig asked{};
-    asked.gridDimX = config->gridDim.x;
-    asked.gridDimY = config->gridDim.y;
-    asked.gridDimZ = config->gridDim.z;
-    asked.blockDimX = config->blockDim.x;
-    asked.blockDimY = config->blockDim.y;
-    asked.blockDimZ = config->blockDim.z;
-    asked.sharedMemBytes = static_cast<unsigned>(config->dynamicSmemBytes);
-    asked.hStream = config->stream;
-    asked.attrs = reinterpret_cast<CUlaunchAttribute*>(config->attrs);  // one layout
-    asked.numAttrs = config->numAttrs;
-    static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
+    const CUlaunchConfig asked = driver_config(*config);
     const auto call = def == Default::kPerThread ? d.cuLaunchKernelEx_ptsz : d.cuLaunchKernelEx;
     return from_launch(runtime, call(&asked, as_function(kernel), args, nullptr), config->gridDim,
                        config->blockDim);
@@ -265,6 +270,25 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void*
   return with_kernel(function, [&](Runtime& runtime, CUkernel kernel) {
     return runtime.driver().cuOccupancyAvailableDynamicSMemPerBlock(bytes, as_function(kernel), blocks,
                                                                     threads);
+  });
+}
+
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
+                                           const cudaLaunchConfig_t* config) {
+  return with_kernel(function, [&](Runtime& runtime, CUkernel kernel) -> cudaError_t {
+    if (config == nullptr) return cudaErrorInvalidValue;
+    const CUlaunchConfig asked = driver_config(*config);
+    return from_driver(runtime.driver().cuOccupancyMaxActiveClusters(clusters, as_function(kernel), &asked));
+  });
+}
+
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, const void* function,
+                                                 const cudaLaunchConfig_t* config) {
+  return with_kernel(function, [&](Runtime& runtime, CUkernel kernel) -> cudaError_t {
+    if (config == nullptr) return cudaErrorInvalidValue;
+    const CUlaunchConfig asked = driver_config(*config);
+    return from_driver(
+        runtime.driver().cuOccupancyMaxPotentialClusterSize(blocks, as_function(kernel), &asked));
   });
 }
 

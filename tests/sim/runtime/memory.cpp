@@ -19,6 +19,14 @@ CUmemLocation place(cudaMemLocation location) {
   return {static_cast<CUmemLocationType>(location.type), location.id};
 }
 
+static_assert(sizeof(cudaMemLocation) == sizeof(CUmemLocation));
+CUmemLocation* places(cudaMemLocation* locations) {
+  return reinterpret_cast<CUmemLocation*>(locations);
+}
+CUdeviceptr* addresses(void** pointers) {
+  return reinterpret_cast<CUdeviceptr*>(pointers);
+}
+
 // Any element size that the driver takes gives the same pitch for linear copies.
 constexpr unsigned int kPitchElementBytes = 4;
 
@@ -110,6 +118,53 @@ cudaError_t cudaMemPrefetchAsync_ptsz(const void* memory, size_t count, cudaMemL
                                       unsigned int flags, cudaStream_t stream) {
   return in_context([&](const Driver& driver) {
     return driver.cuMemPrefetchAsync_v2_ptsz(address(memory), count, place(location), flags, stream);
+  });
+}
+cudaError_t cudaMemPrefetchBatchAsync(void** memory, size_t* sizes, size_t count, cudaMemLocation* locations,
+                                      size_t* first_of, size_t location_count, unsigned long long flags,
+                                      cudaStream_t stream) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemPrefetchBatchAsync(addresses(memory), sizes, count, places(locations), first_of,
+                                          location_count, flags, stream);
+  });
+}
+cudaError_t cudaMemDiscardBatchAsync(void** memory, size_t* sizes, size_t count, unsigned long long flags,
+                                     cudaStream_t stream) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemDiscardBatchAsync(addresses(memory), sizes, count, flags, stream);
+  });
+}
+cudaError_t cudaMemDiscardAndPrefetchBatchAsync(void** memory, size_t* sizes, size_t count,
+                                                cudaMemLocation* locations, size_t* first_of,
+                                                size_t location_count, unsigned long long flags,
+                                                cudaStream_t stream) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemDiscardAndPrefetchBatchAsync(addresses(memory), sizes, count, places(locations),
+                                                    first_of, location_count, flags, stream);
+  });
+}
+cudaError_t cudaMemPrefetchBatchAsync_ptsz(void** memory, size_t* sizes, size_t count,
+                                           cudaMemLocation* locations, size_t* first_of,
+                                           size_t location_count, unsigned long long flags,
+                                           cudaStream_t stream) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemPrefetchBatchAsync_ptsz(addresses(memory), sizes, count, places(locations), first_of,
+                                               location_count, flags, stream);
+  });
+}
+cudaError_t cudaMemDiscardBatchAsync_ptsz(void** memory, size_t* sizes, size_t count,
+                                          unsigned long long flags, cudaStream_t stream) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemDiscardBatchAsync_ptsz(addresses(memory), sizes, count, flags, stream);
+  });
+}
+cudaError_t cudaMemDiscardAndPrefetchBatchAsync_ptsz(void** memory, size_t* sizes, size_t count,
+                                                     cudaMemLocation* locations, size_t* first_of,
+                                                     size_t location_count, unsigned long long flags,
+                                                     cudaStream_t stream) {
+  return in_context([&](const Driver& driver) {
+    return driver.cuMemDiscardAndPrefetchBatchAsync_ptsz(addresses(memory), sizes, count, places(locations),
+                                                         first_of, location_count, flags, stream);
   });
 }
 cudaError_t cudaMemRangeGetAttribute(void* data, size_t bytes, cudaMemRangeAttribute which,

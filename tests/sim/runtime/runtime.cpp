@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utility>
+
 namespace gpufence::sim::runtime {
 namespace {
 
 // Trivial on purpose: a thread_local with a destructor would be gone when exit handlers still call CUDA.
-constinit thread_local int chosen_ordinal = 0;
+constinit thread_local int chosen_ordinal = -1;  // -1: none yet
 
 Runtime* instance = nullptr;  // for the exit handler, which may run before or after anything else
 
@@ -217,7 +219,28 @@ cudaError_t Runtime::bind() {
   CUcontext current = nullptr;
   if (const CUresult got = driver_.cuCtxGetCurrent(&current); got != CUDA_SUCCESS) return from_driver(got);
   if (current != nullptr && !stale(current)) return cudaSuccess;
-  return use(chosen_ordinal);
+  if (chosen_ordinal >= 0) return use(chosen_ordinal);
+  // "CUDA will try devices from the list sequentially until it finds one that works" (cudaSetValidDevices).
+  cudaError_t first = cudaErrorNoDevice;
+  bool tried = false;
+  for (int ordinal : order()) {
+    const cudaError_t result = use(ordinal);
+    if (result == cudaSuccess) return result;
+    if (!tried) first = result;
+    tried = true;
+  }
+  return first;
+}
+
+void Runtime::try_in_order(std::vector<int> ordinals) {
+  const std::lock_guard lock(order_lock_);
+  order_ = std::move(ordinals);
+}
+
+// A list that nobody gave is the first device alone: where that fails, programs see its error.
+std::vector<int> Runtime::order() {
+  const std::lock_guard lock(order_lock_);
+  return order_.empty() ? std::vector<int>{0} : order_;
 }
 
 int Runtime::current_ordinal() {
@@ -225,7 +248,7 @@ int Runtime::current_ordinal() {
   if (driver_.cuCtxGetDevice_v2(&handle, nullptr) == CUDA_SUCCESS) {
     if (const int known = ordinal(handle); known >= 0) return known;
   }
-  return chosen_ordinal;
+  return chosen_ordinal >= 0 ? chosen_ordinal : order().front();
 }
 
 cudaError_t Runtime::primary(int ordinal, CUcontext* context) {

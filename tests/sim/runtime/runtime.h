@@ -5,6 +5,7 @@
 #pragma once
 #include <atomic>
 #include <mutex>
+#include <vector>
 
 #include "tests/sim/runtime/driver.h"
 
@@ -49,6 +50,8 @@ class Runtime {
   // How many devices this runtime retained so far.
   int devices_in_use() const { return in_use_.load(std::memory_order_relaxed); }
   cudaError_t use(int ordinal);
+  // What a thread that chose no device gets: the first of these that works. Empty: of all.
+  void try_in_order(std::vector<int> ordinals);
   cudaError_t reset(int ordinal);
 
  private:
@@ -56,6 +59,7 @@ class Runtime {
   cudaError_t start();
   cudaError_t describe(int ordinal);
   bool stale(CUcontext context) const;
+  std::vector<int> order();
   static void release_all();
 
   Driver driver_{};
@@ -63,7 +67,9 @@ class Runtime {
   int driver_version_ = 0;
   int count_ = 0;
   std::atomic<int> in_use_{0};
-  bool eager_ = false;  // CUDA_MODULE_LOADING=EAGER
+  std::mutex order_lock_;
+  std::vector<int> order_;  // cudaSetValidDevices; under `order_lock_`
+  bool eager_ = false;      // CUDA_MODULE_LOADING=EAGER
   Device devices_[kMaxDevices];
 };
 

@@ -50,6 +50,18 @@ cudaError_t query(Body body) {
   return ready ? result : cudaErrorNotReady;
 }
 
+// The two interfaces lay attributes out alike and number them alike.
+static_assert(sizeof(cudaStreamAttrValue) == sizeof(CUstreamAttrValue));
+
+CUresult set_attribute(decltype(&::cuStreamSetAttribute) set, cudaStream_t stream, cudaStreamAttrID which,
+                       const cudaStreamAttrValue* value) {
+  return set(stream, static_cast<CUstreamAttrID>(which), reinterpret_cast<const CUstreamAttrValue*>(value));
+}
+CUresult get_attribute(decltype(&::cuStreamGetAttribute) get, cudaStream_t stream, cudaStreamAttrID which,
+                       cudaStreamAttrValue* out) {
+  return get(stream, static_cast<CUstreamAttrID>(which), reinterpret_cast<CUstreamAttrValue*>(out));
+}
+
 // The two interfaces number the states alike.
 cudaError_t capture_info(decltype(&::cuStreamGetCaptureInfo_v3) ask, cudaStream_t stream,
                          cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
@@ -162,6 +174,44 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 cudaError_t cudaLaunchHostFunc_ptsz(cudaStream_t stream, cudaHostFn_t function, void* data) {
   return in_context([&](const Driver& d) { return d.cuLaunchHostFunc_ptsz(stream, function, data); });
+}
+
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID which,
+                                   const cudaStreamAttrValue* value) {
+  return in_context(
+      [&](const Driver& d) { return set_attribute(d.cuStreamSetAttribute, stream, which, value); });
+}
+cudaError_t cudaStreamSetAttribute_ptsz(cudaStream_t stream, cudaStreamAttrID which,
+                                        const cudaStreamAttrValue* value) {
+  return in_context(
+      [&](const Driver& d) { return set_attribute(d.cuStreamSetAttribute_ptsz, stream, which, value); });
+}
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID which, cudaStreamAttrValue* out) {
+  return in_context(
+      [&](const Driver& d) { return get_attribute(d.cuStreamGetAttribute, stream, which, out); });
+}
+cudaError_t cudaStreamGetAttribute_ptsz(cudaStream_t stream, cudaStreamAttrID which,
+                                        cudaStreamAttrValue* out) {
+  return in_context(
+      [&](const Driver& d) { return get_attribute(d.cuStreamGetAttribute_ptsz, stream, which, out); });
+}
+cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
+  return in_context([&](const Driver& d) { return d.cuStreamCopyAttributes(to, from); });
+}
+cudaError_t cudaStreamCopyAttributes_ptsz(cudaStream_t to, cudaStream_t from) {
+  return in_context([&](const Driver& d) { return d.cuStreamCopyAttributes_ptsz(to, from); });
+}
+
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* memory, size_t length, unsigned int flags) {
+  return in_context([&](const Driver& d) {
+    return d.cuStreamAttachMemAsync(stream, reinterpret_cast<CUdeviceptr>(memory), length, flags);
+  });
+}
+cudaError_t cudaStreamAttachMemAsync_ptsz(cudaStream_t stream, void* memory, size_t length,
+                                          unsigned int flags) {
+  return in_context([&](const Driver& d) {
+    return d.cuStreamAttachMemAsync_ptsz(stream, reinterpret_cast<CUdeviceptr>(memory), length, flags);
+  });
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {

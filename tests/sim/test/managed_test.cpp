@@ -2,6 +2,12 @@
 #include <cuda.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "gate.h"
+#include "gpus.h"
 #include "process.h"
 
 namespace gpufence::sim {
@@ -103,6 +109,93 @@ TEST(Managed, HintsAboutAnythingElseAreRefused) {
     CUdeviceptr again = 0;
     OK(cuMemAllocManaged(&again, 1 << 20, CU_MEM_ATTACH_GLOBAL));
     EXPECT_EQ(told(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, again, 1 << 20), 0);
+  });
+}
+
+// A card on which 96 MiB are left beside the context.
+void on_small_card(const std::function<void()>& body) {
+  const std::string path = private_directory() + "/small.toml";
+  std::ofstream(path) << "[[gpu]]\nmemory = \"128MiB\"\ncontext = \"32MiB\"\n";
+  in_child({{"GPUFENCE_SIM", path}}, [&] {
+    OK(cuInit(0));
+    context_on(0);
+    body();
+  });
+}
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+// "GPU memory oversubscription" (CUDA C++ programming guide, "Unified Memory").
+TEST(Managed, MemoryMayBeMoreThanTheCardHas) {
+  on_small_card([] {
+    CUdeviceptr big = 0, plain = 0;
+    OK(cuMemAllocManaged(&big, 300 * kMiB, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_EQ(free_memory(), 0u);
+    memset(reinterpret_cast<void*>(big + 299 * kMiB), 3, kMiB);
+    CUdeviceptr copy = 0;
+    // It makes room for what has to lie on the card.
+    OK(cuMemAlloc(&plain, 64 * kMiB));
+    EXPECT_EQ(free_memory(), 32 * kMiB);
+    EXPECT_EQ(cuMemAlloc(&copy, 33 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+    OK(cuMemcpyDtoD(plain, big + 299 * kMiB, kMiB));
+    unsigned char byte = 0;
+    OK(cuMemcpyDtoH(&byte, plain, 1));
+    EXPECT_EQ(byte, 3);
+    OK(cuMemFree(big));
+    EXPECT_EQ(free_memory(), 32 * kMiB);
+    OK(cuMemFree(plain));
+    EXPECT_EQ(free_memory(), 96 * kMiB);
+  });
+}
+
+TEST(Managed, MemoryCountsWhereItWasPrefetchedTo) {
+  on_small_card([] {
+    CUdeviceptr memory = 0;
+    CUstream stream = nullptr;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAllocManaged(&memory, 64 * kMiB, CU_MEM_ATTACH_GLOBAL));
+    EXPECT_EQ(free_memory(), 32 * kMiB);
+    Gate gate;
+    OK(gate.hold(stream));
+    OK(cuMemPrefetchAsync(memory, 16 * kMiB, kHost, 0, stream));
+    EXPECT_EQ(free_memory(), 32 * kMiB);  // not yet: it is work of its stream
+    gate.open();
+    OK(cuStreamSynchronize(stream));
+    EXPECT_EQ(free_memory(), 48 * kMiB);
+    OK(cuMemPrefetchAsync(memory, 64 * kMiB, kHost, 0, stream));
+    OK(cuStreamSynchronize(stream));
+    EXPECT_EQ(free_memory(), 96 * kMiB);
+    CUdeviceptr plain = 0;
+    OK(cuMemAlloc(&plain, 80 * kMiB));
+    OK(cuMemPrefetchAsync(memory, 64 * kMiB, device(0), 0, stream));  // as far as there is room
+    OK(cuStreamSynchronize(stream));
+    EXPECT_EQ(free_memory(), 0u);
+    OK(cuMemFree(plain));
+    EXPECT_EQ(free_memory(), 80 * kMiB);
+    OK(cuMemFree(memory));
+    EXPECT_EQ(free_memory(), 96 * kMiB);
+  });
+}
+
+TEST(Managed, MemoryIsAttachedAsAWhole) {
+  with_managed([](CUdeviceptr memory) {
+    CUstream stream = nullptr;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamAttachMemAsync(stream, memory, 0, CU_MEM_ATTACH_SINGLE));
+    OK(cuStreamAttachMemAsync(stream, memory, 1 << 20, CU_MEM_ATTACH_HOST));
+    OK(cuStreamAttachMemAsync(nullptr, memory, 0, CU_MEM_ATTACH_GLOBAL));
+    OK(cuStreamSynchronize(stream));
+    constexpr CUresult kInvalid = CUDA_ERROR_INVALID_VALUE;
+    // "It is illegal to attach singly to the NULL stream."
+    EXPECT_EQ(cuStreamAttachMemAsync(nullptr, memory, 0, CU_MEM_ATTACH_SINGLE), kInvalid);
+    EXPECT_EQ(cuStreamAttachMemAsync(stream, memory, 4096, CU_MEM_ATTACH_SINGLE), kInvalid);
+    EXPECT_EQ(cuStreamAttachMemAsync(stream, memory + 4096, 0, CU_MEM_ATTACH_SINGLE), kInvalid);
+    EXPECT_EQ(cuStreamAttachMemAsync(stream, memory, 0, 3), kInvalid);
+    CUdeviceptr plain = 0;
+    OK(cuMemAlloc(&plain, 4096));
+    EXPECT_EQ(cuStreamAttachMemAsync(stream, plain, 0, CU_MEM_ATTACH_GLOBAL), kInvalid);
+    OK(cuStreamDestroy(stream));
+    EXPECT_EQ(cuStreamAttachMemAsync(stream, memory, 0, CU_MEM_ATTACH_GLOBAL), CUDA_ERROR_INVALID_HANDLE);
   });
 }
 
