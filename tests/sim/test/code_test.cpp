@@ -620,6 +620,45 @@ TEST(Occupancy, FollowsTheGpusLimits) {
   });
 }
 
+// Sources: cuda.h, cuOccupancyMaxActiveClusters and cuOccupancyMaxPotentialClusterSize; sizes: CUDA C++
+// programming guide, "Thread Block Clusters" (8 blocks are portable).
+TEST(Occupancy, CountsClusters) {
+  in_child({{"GPUFENCE_SIM", "h100"}}, [] {
+    OK(cuInit(0));
+    const Gpu gpu = load(0);
+    const CUfunction count = function(gpu.module, "count");
+    CUlaunchAttribute cluster{};
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = {4, 1, 1};
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = 1024;
+    config.blockDimY = config.blockDimZ = 1;
+    int told = 0;
+    EXPECT_EQ(cuOccupancyMaxActiveClusters(&told, count, &config), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    OK(cuOccupancyMaxActiveClusters(&told, count, &config));
+    EXPECT_EQ(told, 132 * 2 / 4);
+    cluster.value.clusterDim = {4, 4, 1};
+    EXPECT_EQ(cuOccupancyMaxActiveClusters(&told, count, &config), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    OK(cuOccupancyMaxPotentialClusterSize(&told, count, &config));
+    EXPECT_EQ(told, 8);
+    OK(cuFuncSetAttribute(count, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+    OK(cuOccupancyMaxPotentialClusterSize(&told, count, &config));
+    EXPECT_EQ(told, 16);
+    OK(cuOccupancyMaxActiveClusters(&told, count, &config));
+    EXPECT_EQ(told, 132 * 2 / 16);
+    OK(cuFuncSetAttribute(count, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 2));
+    OK(cuOccupancyMaxPotentialClusterSize(&told, count, &config));
+    EXPECT_EQ(told, 2);
+    EXPECT_EQ(cuOccupancyMaxActiveClusters(&told, count, &config), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    EXPECT_EQ(cuOccupancyMaxActiveClusters(nullptr, count, &config), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuOccupancyMaxActiveClusters(&told, count, nullptr), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuOccupancyMaxActiveClusters(&told, nullptr, &config), CUDA_ERROR_INVALID_HANDLE);
+  });
+}
+
 TEST(Unsupported, InstructionIsSaidWithItsKernelAndOnlyStopsThat) {
   const std::string said = stderr_of({{"GPUFENCE_SIM", "1"}}, [] {
     OK(cuInit(0));
