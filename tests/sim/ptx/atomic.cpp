@@ -233,6 +233,35 @@ const Op* op_fence(Warp&, const Op* op) {
   return op + 1;
 }
 
+void reduce(AtomicKind kind, Type type, uint64_t address, uint64_t value) {
+  const auto of = [&]<class T>(T) {
+    auto* at = reinterpret_cast<BitsOf<T>*>(address);
+    const auto b = static_cast<BitsOf<T>>(value);
+    switch (kind) {
+      case AtomicKind::add:
+        return void(atomic<AtomicKind::add, T>(at, b, b));
+      case AtomicKind::min:
+        return void(atomic<AtomicKind::min, T>(at, b, b));
+      case AtomicKind::max:
+        return void(atomic<AtomicKind::max, T>(at, b, b));
+      case AtomicKind::and_:
+        return void(atomic<AtomicKind::and_, T>(at, b, b));
+      default:
+        return void(atomic<AtomicKind::or_, T>(at, b, b));
+    }
+  };
+  switch (type) {
+    case Type::s32:
+      return of(int32_t{});
+    case Type::u64:
+      return of(uint64_t{});
+    case Type::s64:
+      return of(int64_t{});
+    default:
+      return of(uint32_t{});
+  }
+}
+
 Handler atomic_handler(AtomicKind kind, Type type, Where where, bool wide) {
   switch (kind) {
     case AtomicKind::add:

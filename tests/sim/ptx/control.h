@@ -61,9 +61,36 @@ const Op* op_mbarrier_pending(Warp& warp, const Op* op);  // r0, r1: state
 // video.cpp. r0: d, r1: a, r2: b, r3: c; imm: in Code::videos
 const Op* op_video(Warp& warp, const Op* op);
 
+// Keeps rows for the Op that follows: r0…, in Worker::staged; small[0]: how many; imm: four bits for each,
+// which of these it becomes.
+const Op* op_stage(Warp& warp, const Op* op);
+// texture.cpp. Staged: 0 layer, 1 to 3 coordinates, 4 to 6 level or dP/dx, 7 to 9 dP/dy, 10 to 12 offsets.
+// r0…: results, r4: whether all of it is in memory, r5: handle; imm: in Code::lookups
+const Op* op_lookup(Warp& warp, const Op* op);
+// surface.cpp. Staged: 0 layer, 1 to 3 coordinates. r0…: results or sources, r5: handle; imm: in
+// Code::surface_accesses
+const Op* op_surface(Warp& warp, const Op* op);
+// r0, r1: handle, r2: level; small[0]: Query; small[1]: of a surface
+enum class Query : uint8_t {
+  width,
+  height,
+  depth,
+  array_size,
+  levels,
+  samples,
+  normalized_coordinates,
+  filter_mode,
+  address_mode_0,
+  address_mode_1,
+  address_mode_2
+};
+const Op* op_query(Warp& warp, const Op* op);
+
 // atomic.cpp
 const Op* op_fence(Warp& warp, const Op* op);
 enum class AtomicKind : uint8_t { add, min, max, inc, dec, exch, cas, and_, or_, xor_ };
+// A reduction on aligned memory that the GPU may write: add, min, max, and, or of integers.
+void reduce(AtomicKind kind, Type type, uint64_t address, uint64_t value);
 // r0: d (or 0: none), r1: b, r2: c of cas, r4: address. small[3]: what the alignment of a vector adds to the
 // mask.
 Handler atomic_handler(AtomicKind kind, Type type, Where where, bool wide_address);

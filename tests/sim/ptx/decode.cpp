@@ -470,6 +470,7 @@ void Decoder::instruction(const Statement& statement) {
   if (!ok() || in_memory(ins)) return;
   if (!ok() || in_control(ins)) return;
   if (!ok() || in_video(ins)) return;
+  if (!ok() || in_texture(ins)) return;
   if (!ok() || in_stack(ins)) return;
   if (ok()) unsupported("");
 }

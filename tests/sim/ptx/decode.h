@@ -88,12 +88,43 @@ struct Video {
   uint8_t a_part[4] = {}, b_part[4] = {};         // which are taken; of SIMD counted through a and b
 };
 
+// What texture and surface instructions work on, by the words of the manual.
+enum class Geometry : uint8_t { one, two, three, layers_of_one, layers_of_two, cube, layers_of_cubes };
+
+// tex and tld4.
+struct Lookup {
+  enum class Level : uint8_t { base, given, by_gradients };
+  Geometry geometry{};
+  Level level{};
+  bool integer_coordinates = false, integer_level = false;
+  bool has_offset = false;
+  bool gathers = false;   // tld4: one component of four texels
+  uint8_t component = 0;  // which
+  Type result = Type::none;
+};
+
+// suld, sust and sured.
+struct SurfaceAccess {
+  enum class What : uint8_t { load, store, store_formatted, reduce };
+  enum class Beyond : uint8_t { trap, clamp, zero };  // where a coordinate is out of bounds
+  What what{};
+  Beyond beyond{};
+  Geometry geometry{};
+  bool counts_texels = false;  // x, instead of bytes
+  Type type = Type::none;      // of one of `parts`
+  uint8_t parts = 1;
+  uint8_t register_bytes = 4;
+  uint8_t reduction = 0;  // AtomicKind
+};
+
 struct Code {
   std::vector<Op> ops;
   std::vector<Constant> constants;
   std::vector<CallSite> calls;
   std::vector<BranchTable> tables;
   std::vector<Video> videos;
+  std::vector<Lookup> lookups;
+  std::vector<SurfaceAccess> surface_accesses;
   // Where an Op came from, for what is told of faults: Op::source counts in `sources`.
   struct Source {
     uint32_t line = 0, opcode = 0;  // opcode: in `opcodes`

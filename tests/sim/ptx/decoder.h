@@ -1,6 +1,6 @@
 // Makes code of one function's statements. The class is split over files by chapter: names, operands and the
 // layout of the frame in decode.cpp, the flow graph in flow.cpp, instructions in decode_alu.cpp,
-// decode_memory.cpp and decode_control.cpp.
+// decode_memory.cpp, decode_texture.cpp and decode_control.cpp.
 #pragma once
 #include <array>
 #include <initializer_list>
@@ -149,6 +149,7 @@ class Decoder {
   bool in_memory(Ins& ins);
   bool in_control(Ins& ins);
   bool in_video(Ins& ins);
+  bool in_texture(Ins& ins);
 
   // d and its sources, of these types, in the order of the text. Nothing is emitted when something is wrong.
   Draft* plain(Ins& ins, Handler handler, Type d, std::initializer_list<Type> sources);
@@ -189,6 +190,13 @@ class Decoder {
   void mbarrier_op(Ins& ins, Mbarrier what, const Operand& at, Place count, const Operand* state,
                    Place token);
   bool in_stack(Ins& ins);
+  bool geometry(Ins& ins, Geometry* geometry);
+  Place object(const Operand& operand, bool with_coordinates);
+  bool vector(const Operand& operand, unsigned least, unsigned most, std::vector<const Operand*>* parts);
+  void stage(const Ins& ins, const std::vector<std::pair<Place, unsigned>>& rows);
+  void lookup(Ins& ins, bool gathers);
+  void surface(Ins& ins, SurfaceAccess access);
+  void query(Ins& ins, bool of_texture);
   void move(const Ins& ins, Place to, Place from, Type type);
   bool in_packed(Ins& ins);
   Place cluster_predicate();

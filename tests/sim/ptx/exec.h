@@ -138,12 +138,15 @@ struct Block {
   bool active = false;
 };
 
+constexpr unsigned kStagedRows = 13;
 struct Worker {
   LaunchState* state = nullptr;
   std::vector<std::unique_ptr<Block>> blocks;               // resident ones
   std::vector<std::vector<std::unique_ptr<Frame>>> frames;  // free ones, by function
   std::vector<std::unique_ptr<Record>> spare_records;
   std::vector<Record*> free_records;
+  // What a lookup takes beyond an Op's rows: staged by the Op before it (op_stage).
+  alignas(64) uint32_t staged[kStagedRows][kLanes] = {};
 };
 
 // --- what handlers do to a warp (warp.cpp)
@@ -178,6 +181,18 @@ bool reserve_local(Warp& warp, uint32_t bytes);
 // Any generic address, one lane, without alignment rules: for builtins. False: not reachable.
 bool read_generic(Warp& warp, unsigned lane, uint64_t address, void* to, uint32_t bytes);
 bool write_generic(Warp& warp, unsigned lane, uint64_t address, const void* from, uint32_t bytes);
+
+// Whether the GPU may use these bytes. Inline wherever it is used: it is compiled for several instruction
+// sets.
+[[gnu::always_inline]] inline bool reach(Warp& warp, uint64_t address, uint64_t bytes, bool write) {
+  uint64_t at = address - warp.region_begin;
+  if (__builtin_expect(at >= warp.region_size || bytes > warp.region_size - at, 0)) {
+    if (find_region(warp, address) == nullptr) return false;
+    at = address - warp.region_begin;
+    if (bytes > warp.region_size - at) return false;
+  }
+  return !write || warp.region_writable;
+}
 
 inline uint32_t exec_mask(const Warp& warp, const Op* op) {
   uint32_t guard;

@@ -738,7 +738,7 @@ class Parser {
       operand.first = static_cast<uint32_t>(body->operands.size());
       operand.count = static_cast<uint32_t>(children.size());
       body->operands.insert(body->operands.end(), children.begin(), children.end());
-      return operand;
+      return paired(body, operand, depth);
     }
     if (in_.accept('[')) {
       operand.kind = Operand::Kind::memory;
@@ -753,7 +753,11 @@ class Parser {
         operand.first = static_cast<uint32_t>(body->operands.size());
         operand.count = 1;
         body->operands.push_back(rest);
-        while (in_.accept(',') && !in_.failed()) (void)this->operand(body, depth + 1);
+        // [texture, sampler, {coordinates}]: more than one child says so; which they are, nobody asks.
+        while (in_.accept(',') && !in_.failed()) {
+          (void)this->operand(body, depth + 1);
+          ++operand.count;
+        }
       }
       in_.expect(']');
       return operand;
@@ -793,18 +797,21 @@ class Parser {
           return operand;
       }
     }
-    if (in_.peek().is('|') && depth < 2) {
-      in_.take();
-      const Operand left = operand;
-      const Operand right = this->operand(body, 2);
-      operand = Operand{};
-      operand.kind = Operand::Kind::pair;
-      operand.first = static_cast<uint32_t>(body->operands.size());
-      operand.count = 2;
-      body->operands.push_back(left);
-      body->operands.push_back(right);
-    }
-    return operand;
+    return paired(body, operand, depth);
+  }
+
+  // a|b: with what may stand behind it.
+  Operand paired(Body* body, const Operand& left, int depth) {
+    if (!in_.peek().is('|') || depth >= 2) return left;
+    in_.take();
+    const Operand right = this->operand(body, 2);
+    Operand pair;
+    pair.kind = Operand::Kind::pair;
+    pair.first = static_cast<uint32_t>(body->operands.size());
+    pair.count = 2;
+    body->operands.push_back(left);
+    body->operands.push_back(right);
+    return pair;
   }
 
   void decode() {

@@ -50,16 +50,6 @@ inline Span span_of(const uint64_t* a) {
   return span;
 }
 
-inline bool reach(Warp& warp, uint64_t address, uint64_t bytes, bool write) {
-  uint64_t at = address - warp.region_begin;
-  if (__builtin_expect(at >= warp.region_size || bytes > warp.region_size - at, 0)) {
-    if (find_region(warp, address) == nullptr) return false;
-    at = address - warp.region_begin;
-    if (bytes > warp.region_size - at) return false;
-  }
-  return !write || warp.region_writable;
-}
-
 unsigned misaligned_lane(const uint64_t* a, uint64_t mask) {
   for (unsigned i = 0; i < kLanes; ++i) {
     if ((a[i] & mask) != 0) return i;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ptx/module.h"
+#include "ptx/texture.h"
 
 namespace gpufence::sim::ptx {
 
@@ -82,6 +83,7 @@ struct Launch {
       false;  // all blocks live at once, and %envreg1/2 point to a grid workspace that run() owns
   std::vector<uint64_t> global_addresses;  // by index of Module::globals
   const AccessMap* memory = nullptr;
+  const Objects* objects = nullptr;  // nullptr: no texture and no surface
   Sinks* sinks = nullptr;
   BlockWatcher* watcher = nullptr;  // may be nullptr
   DeviceTraits device;

@@ -108,7 +108,7 @@ TEST(Parse, NoModifierIsOverlooked) {
         "fma.rn.ftz.f64 %rd1, %rd1, %rd1, %rd1;", "min.approx.f32 %r1, %r1, %r2;",
         "shl.s32.hi %r1, %r1, %r2;", "atom.global.min.v2.f32 {%r1,%r2}, [%rd1], {%r1,%r2};",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%rd1,%rd2}, {%rd1}, {%rd2}, {%rd1,%rd2};",
-        "tex.1d.v4.f32.f32 {%r1,%r2,%r1,%r2}, [%rd1, {%r1}];", "add.u64 %rd1, %r1, %rd1;",
+        "tex.2dms.v4.f32.s32 {%r1,%r2,%r1,%r2}, [%rd1, {%r1,%r1,%r1,%r1}];", "add.u64 %rd1, %r1, %rd1;",
         "mov.u32 %r1, %tid;", "call.sync f;", "vote.all.pred %p1, %p1;",
         "ld.shared::cluster.u32 %r1, [%r1];"}) {
     const auto parsed = parse(kHead + ".entry k() { .reg .pred %p<3>; .reg .b32 %r<3>; .reg .b64 %rd<3>; " +
