@@ -90,6 +90,20 @@ TEST(Kernels, OfRelocatableObjectsAreLinked) {
   }
 }
 
+TEST(Kernels, ReadTexturesAndWriteSurfaces) {
+  FourGpus m;
+  for (const char* program : {"textures_shared", "textures_static"}) {
+    const Result r = m.run_unfenced({probe(program)});
+    EXPECT_EQ(r.out,
+              "tex1Dfetch: right\ntex1D: right\ntex2D: right\ntex3D: right\nwrap: right\nmirror: right\n"
+              "clamp: right\nborder: right\nformats: right\nlayers: right\ncubemaps: right\nmipmaps: right\n"
+              "gather: right\nsurfaces in place: right\nsurfaces: right\n")
+        << program;
+    EXPECT_EQ(r.err, "");
+    EXPECT_EQ(r.exit, 0);
+  }
+}
+
 TEST(Kernels, HaveWhatCudaOffersThem) {
   FourGpus m;
   for (const char* program : {"features_shared", "features_debug"}) {

@@ -20,44 +20,57 @@ Arrays& arrays() {
   return *made;
 }
 
-// Bytes of one channel, and how many there are where the format says it itself; 0 bytes: a format that the
-// simulator lacks (compressed blocks and most of video's).
+// One channel, and how many there are where the format says it itself; 0 bytes: a format that the simulator
+// lacks (compressed blocks and most of video's).
 struct Channel {
-  unsigned bytes, count;
+  uint8_t bytes, count;
+  ptx::ChannelType type;
 };
 Channel channel_of(CUarray_format format) {
+  using enum ptx::ChannelType;
   switch (static_cast<int>(format)) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
+      return {1, 0, unsigned_integer};
     case CU_AD_FORMAT_SIGNED_INT8:
-      return {1, 0};
+      return {1, 0, signed_integer};
     case CU_AD_FORMAT_UNSIGNED_INT16:
+      return {2, 0, unsigned_integer};
     case CU_AD_FORMAT_SIGNED_INT16:
+      return {2, 0, signed_integer};
     case CU_AD_FORMAT_HALF:
-      return {2, 0};
+      return {2, 0, floating};
     case CU_AD_FORMAT_UNSIGNED_INT32:
+      return {4, 0, unsigned_integer};
     case CU_AD_FORMAT_SIGNED_INT32:
+      return {4, 0, signed_integer};
     case CU_AD_FORMAT_FLOAT:
-      return {4, 0};
+      return {4, 0, floating};
     case CU_AD_FORMAT_UNORM_INT8X1:
+      return {1, 1, unsigned_normalized};
     case CU_AD_FORMAT_SNORM_INT8X1:
-      return {1, 1};
+      return {1, 1, signed_normalized};
     case CU_AD_FORMAT_UNORM_INT8X2:
+      return {1, 2, unsigned_normalized};
     case CU_AD_FORMAT_SNORM_INT8X2:
-      return {1, 2};
+      return {1, 2, signed_normalized};
     case CU_AD_FORMAT_UNORM_INT8X4:
+      return {1, 4, unsigned_normalized};
     case CU_AD_FORMAT_SNORM_INT8X4:
-      return {1, 4};
+      return {1, 4, signed_normalized};
     case CU_AD_FORMAT_UNORM_INT16X1:
+      return {2, 1, unsigned_normalized};
     case CU_AD_FORMAT_SNORM_INT16X1:
-      return {2, 1};
+      return {2, 1, signed_normalized};
     case CU_AD_FORMAT_UNORM_INT16X2:
+      return {2, 2, unsigned_normalized};
     case CU_AD_FORMAT_SNORM_INT16X2:
-      return {2, 2};
+      return {2, 2, signed_normalized};
     case CU_AD_FORMAT_UNORM_INT16X4:
+      return {2, 4, unsigned_normalized};
     case CU_AD_FORMAT_SNORM_INT16X4:
-      return {2, 4};
+      return {2, 4, signed_normalized};
     default:
-      return {0, 0};
+      return {0, 0, floating};
   }
 }
 
@@ -145,15 +158,12 @@ CUresult check(const Device& device, CUDA_ARRAY3D_DESCRIPTOR& d, bool mipmapped)
                ? CUDA_SUCCESS
                : CUDA_ERROR_INVALID_VALUE;
   }
-  const Channel channel = channel_of(d.Format);
-  if (channel.bytes == 0)
+  if (channel_of(d.Format).bytes == 0)
     return d.Format >= CU_AD_FORMAT_UNORM_INT_101010_2 && d.Format <= CU_AD_FORMAT_SNORM_INT16X4
                ? CUDA_ERROR_NOT_SUPPORTED
                : CUDA_ERROR_INVALID_VALUE;
-  // "May be 1, 2, or 4."
-  if (d.NumChannels != 1 && d.NumChannels != 2 && d.NumChannels != 4) return CUDA_ERROR_INVALID_VALUE;
-  if (channel.count != 0 && d.NumChannels != channel.count) return CUDA_ERROR_INVALID_VALUE;
-  return CUDA_SUCCESS;
+  ptx::TexelFormat texels;
+  return texels_of(d.Format, d.NumChannels, &texels) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // Without memory yet.
@@ -259,7 +269,7 @@ CUresult create_mipmapped(Context& context, CUmipmappedArray* out, CUDA_ARRAY3D_
 }
 
 CUresult destroy_mipmapped(CUmipmappedArray handle) {
-  MipmappedArray* whole = arrays().mipmapped.check(handle);
+  MipmappedArray* whole = mipmapped_of(handle);
   if (whole == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   synchronise(*whole->context);
   Device& device = *whole->context->device;
@@ -318,6 +328,31 @@ CUresult describe_call(const char* name, Descriptor* out, CUarray handle) {
 
 Array* array_of(CUarray handle) {
   return arrays().handles.check(handle);
+}
+
+MipmappedArray* mipmapped_of(CUmipmappedArray handle) {
+  return arrays().mipmapped.check(handle);
+}
+
+bool texels_of(CUarray_format format, unsigned channels, ptx::TexelFormat* out) {
+  const Channel channel = channel_of(format);
+  // "May be 1, 2, or 4."
+  if (channel.bytes == 0 || (channels != 1 && channels != 2 && channels != 4) ||
+      (channel.count != 0 && channels != channel.count))
+    return false;
+  *out = {channel.type, channel.bytes, static_cast<uint8_t>(channels)};
+  return true;
+}
+
+ptx::Image image_of(const Array& array) {
+  ptx::Image image;
+  image.base = array.base;
+  image.row_bytes = array.row_bytes;
+  image.slice_bytes = array.row_bytes * array.rows;
+  image.width = static_cast<uint32_t>(array.descriptor.Width);
+  image.height = static_cast<uint32_t>(array.rows);
+  image.depth = static_cast<uint32_t>(array.slices);
+  return image;
 }
 
 void destroy_arrays_of(Context& context) {
@@ -401,7 +436,7 @@ CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
 }
 CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned int level) {
   return in_context(__func__, [&](Context&) {
-    MipmappedArray* whole = arrays().mipmapped.check(handle);
+    MipmappedArray* whole = mipmapped_of(handle);
     if (whole == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (out == nullptr || level >= whole->levels.size()) return CUDA_ERROR_INVALID_VALUE;
     *out = reinterpret_cast<CUarray>(whole->levels[level]);
@@ -411,11 +446,11 @@ CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigne
 CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS*, CUmipmappedArray handle,
                                                CUdevice) {
   return in_context(__func__, [&](Context&) {
-    return arrays().mipmapped.check(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+    return mipmapped_of(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
   });
 }
 CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*, CUmipmappedArray handle) {
   return in_context(__func__, [&](Context&) {
-    return arrays().mipmapped.check(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
+    return mipmapped_of(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
   });
 }

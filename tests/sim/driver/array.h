@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "driver.h"
+#include "ptx/texture.h"
 
 namespace gpufence::sim {
 
@@ -34,6 +35,11 @@ struct MipmappedArray {
 
 // The live array of that handle, or nullptr.
 Array* array_of(CUarray handle);
+MipmappedArray* mipmapped_of(CUmipmappedArray handle);
+// What textures and surfaces see of it.
+ptx::Image image_of(const Array& array);
+// Of elements with so many channels; false: there is no such, or none that lies texel by texel in memory.
+bool texels_of(CUarray_format format, unsigned channels, ptx::TexelFormat* out);
 // With their context.
 void destroy_arrays_of(Context& context);
 

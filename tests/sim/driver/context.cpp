@@ -11,6 +11,7 @@
 #include "pool.h"
 #include "queue.h"
 #include "residency.h"
+#include "texture.h"
 
 namespace gpufence::sim {
 namespace {
@@ -121,6 +122,7 @@ void deactivate(Context& context) {
   forget_peers_of(context);
   close_output(context);
   unload_code_of(context);
+  destroy_objects_of(context);
   destroy_arrays_of(context);
   free_all(context);
   close_imports_of(context);

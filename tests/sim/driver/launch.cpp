@@ -11,6 +11,7 @@
 #include "ptx/run.h"
 #include "queue.h"
 #include "residency.h"
+#include "texture.h"
 
 using namespace gpufence::sim;
 
@@ -147,6 +148,8 @@ CUresult run_now(Work& work) {
   // What the kernel may touch is what is there when it starts.
   work.memory = access_of(*work.context);
   work.launch.memory = work.memory.get();
+  const ObjectsOf objects(*work.context);
+  work.launch.objects = &objects;
   const CUresult result = error_of(ptx::run(work.launch));
   // A dead context's synchronisations answer at once: what was printed until then must not wait for one.
   if (result != CUDA_SUCCESS) flush_output(*work.context);

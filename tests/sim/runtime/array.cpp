@@ -7,15 +7,7 @@
 
 using namespace gpufence::sim::runtime;
 
-namespace {
-
-struct Format {
-  CUarray_format format;
-  unsigned channels;
-};
-
-// False for a description that no array can have.
-bool format_of(const cudaChannelFormatDesc& d, Format* out) {
+bool gpufence::sim::runtime::format_of(const cudaChannelFormatDesc& d, Format* out) {
   const int bits[] = {d.x, d.y, d.z, d.w};
   unsigned channels = 0;
   while (channels < 4 && bits[channels] != 0) ++channels;
@@ -54,7 +46,7 @@ bool format_of(const cudaChannelFormatDesc& d, Format* out) {
          named(cudaChannelFormatKindSignedNormalized16X1, CU_AD_FORMAT_SNORM_INT16X1, 16);
 }
 
-cudaChannelFormatDesc description_of(CUarray_format format, unsigned channels) {
+cudaChannelFormatDesc gpufence::sim::runtime::description_of(CUarray_format format, unsigned channels) {
   const auto made = [&](int bits, cudaChannelFormatKind kind) {
     return cudaChannelFormatDesc{bits, channels > 1 ? bits : 0, channels > 2 ? bits : 0,
                                  channels > 3 ? bits : 0, kind};
@@ -101,6 +93,8 @@ cudaChannelFormatDesc description_of(CUarray_format format, unsigned channels) {
       return {};
   }
 }
+
+namespace {
 
 cudaError_t describe(CUDA_ARRAY3D_DESCRIPTOR* out, const cudaChannelFormatDesc* d, const cudaExtent& extent,
                      unsigned flags) {
@@ -348,16 +342,13 @@ cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t* out, const cudaChanne
 }
 cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array) {
   return in_context([&](const Driver& driver) {
-    return array == nullptr ? CUDA_SUCCESS
-                            : driver.cuMipmappedArrayDestroy(reinterpret_cast<CUmipmappedArray>(array));
+    return array == nullptr ? CUDA_SUCCESS : driver.cuMipmappedArrayDestroy(driver_array(array));
   });
 }
 cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t* out, cudaMipmappedArray_const_t array,
                                        unsigned int level) {
   return in_context([&](const Driver& driver) {
-    return driver.cuMipmappedArrayGetLevel(
-        reinterpret_cast<CUarray*>(out),
-        reinterpret_cast<CUmipmappedArray>(const_cast<cudaMipmappedArray_t>(array)), level);
+    return driver.cuMipmappedArrayGetLevel(reinterpret_cast<CUarray*>(out), driver_array(array), level);
   });
 }
 

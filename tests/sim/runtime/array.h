@@ -8,6 +8,19 @@ inline CUarray driver_array(cudaArray_const_t array) {
   return reinterpret_cast<CUarray>(const_cast<cudaArray_t>(array));
 }
 
+inline CUmipmappedArray driver_array(cudaMipmappedArray_const_t array) {
+  return reinterpret_cast<CUmipmappedArray>(const_cast<cudaMipmappedArray_t>(array));
+}
+
+// A channel description in the driver's words.
+struct Format {
+  CUarray_format format;
+  unsigned channels;
+};
+// False for a description that no array can have.
+bool format_of(const cudaChannelFormatDesc& d, Format* out);
+cudaChannelFormatDesc description_of(CUarray_format format, unsigned channels);
+
 struct ArrayShape {
   size_t element_bytes = 0;
   size_t row_bytes = 0;
