@@ -345,6 +345,9 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   return in_context(__func__, [&](Context& context) {
     if (limit < 0) return CUDA_ERROR_INVALID_VALUE;
     if (limit > CU_LIMIT_PERSISTING_L2_CACHE_SIZE) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+    // "only applicable to devices of compute capability < 9.0"
+    if (limit == CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH && context.device->gpu->cc_major >= 9)
+      return CUDA_ERROR_UNSUPPORTED_LIMIT;
     if ((limit == CU_LIMIT_MALLOC_HEAP_SIZE && context.heap_launched) ||
         (limit == CU_LIMIT_PRINTF_FIFO_SIZE && context.printf_launched))
       return CUDA_ERROR_INVALID_VALUE;

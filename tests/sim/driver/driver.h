@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "cuda_abi.h"
@@ -140,6 +141,7 @@ struct HostRange {
   unsigned flags;
   bool registered;
   Context* context;
+  uint64_t id;  // of the buffer, in this process for ever
 };
 
 struct Driver {
@@ -153,6 +155,7 @@ struct Driver {
   Handles<Event> events;
   std::mutex host_lock;
   std::map<uintptr_t, HostRange> host_ranges;
+  std::set<uint64_t> sync_memops;  // buffers with CU_POINTER_ATTRIBUTE_SYNC_MEMOPS; an id is never used again
   std::atomic<uint64_t> host_changes{0};
   std::atomic<uint64_t> managed_changes{0};
   std::mutex peer_lock;

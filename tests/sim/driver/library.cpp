@@ -269,8 +269,9 @@ CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel given) {
 }
 
 CUresult cuKernelGetName(const char** out, CUkernel given) {
+  if (out == nullptr || given == nullptr)
+    return initialised(__func__, [] { return CUDA_ERROR_INVALID_VALUE; });
   return with_kernel(__func__, given, [&](Kernel& kernel) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *out = kernel.name.c_str();
     return CUDA_SUCCESS;
   });

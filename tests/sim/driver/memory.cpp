@@ -31,6 +31,12 @@ uint64_t id_of(const Device& device, const Block& block) {
   return block.id << 7 | device.host_index << 1;
 }
 
+// 62 and 63 in that place are mapped memory's and pools'.
+uint64_t next_host_id() {
+  static uint64_t next = 1;  // under host_lock
+  return next++ << 7 | uint64_t{61} << 1;
+}
+
 // The bytes of `most` that there was room for.
 uint64_t reserve_what_fits(Device& device, uint64_t most) {
   Occupancy& occupancy = driver().occupancy;
@@ -186,7 +192,7 @@ bool find(uintptr_t address, Found& found) {
   if (it == driver().host_ranges.begin()) return false;
   --it;
   if (address - it->first >= it->second.bytes) return false;
-  found = {it->second.context->device, it->first, it->second.bytes,      it->first | 1,   false,
+  found = {it->second.context->device, it->first, it->second.bytes,      it->second.id,   false,
            it->second.context,         true,      it->second.registered, it->second.flags};
   return true;
 }
@@ -275,7 +281,7 @@ CUresult host_allocate(Context& context, void** out, uint64_t bytes, unsigned fl
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard<std::mutex> held(driver().host_lock);
-  driver().host_ranges[reinterpret_cast<uintptr_t>(memory)] = {bytes, flags, false, &context};
+  driver().host_ranges[reinterpret_cast<uintptr_t>(memory)] = {bytes, flags, false, &context, next_host_id()};
   ++driver().host_changes;
   *out = memory;
   return CUDA_SUCCESS;
@@ -329,7 +335,7 @@ CUresult host_register(Context& context, void* memory, uint64_t bytes, unsigned 
     auto before = std::prev(next);
     if (address - before->first < before->second.bytes) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
-  driver().host_ranges[address] = {bytes, flags, true, &context};
+  driver().host_ranges[address] = {bytes, flags, true, &context, next_host_id()};
   ++driver().host_changes;
   return CUDA_SUCCESS;
 }
@@ -501,7 +507,10 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, uintptr_t poin
       if (!found.host && !found.managed) return CUDA_ERROR_INVALID_VALUE;
       return store(reinterpret_cast<void*>(pointer));
     case CU_POINTER_ATTRIBUTE_P2P_TOKENS: return CUDA_ERROR_NOT_SUPPORTED;
-    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: return store(0u);
+    case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: {
+      std::lock_guard<std::mutex> held(driver().host_lock);
+      return store(static_cast<unsigned>(driver().sync_memops.count(found.id)));
+    }
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return store(static_cast<unsigned long long>(found.id));
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return store(static_cast<unsigned>(found.managed));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return store(found.device->ordinal);
@@ -581,6 +590,11 @@ CUresult cuPointerSetAttribute(const void* value, CUpointer_attribute which, CUd
     if (value == nullptr || which != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS || !find(pointer, found))
       return CUDA_ERROR_INVALID_VALUE;
     // Copies that this would change are those between devices, which no program can tell from slow ones.
+    std::lock_guard<std::mutex> held(driver().host_lock);
+    if (*static_cast<const unsigned*>(value) != 0)
+      driver().sync_memops.insert(found.id);
+    else
+      driver().sync_memops.erase(found.id);
     return CUDA_SUCCESS;
   });
 }

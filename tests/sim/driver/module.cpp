@@ -114,7 +114,8 @@ CUresult cuModuleUnload(CUmodule given) {
     {
       std::lock_guard<std::mutex> held(code_table().lock);
       Module* module = code_table().modules.check(given);
-      if (module == nullptr || module->library != nullptr) return CUDA_ERROR_INVALID_HANDLE;
+      if (module == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+      if (module->library != nullptr) return CUDA_ERROR_NOT_PERMITTED;  // of cuLibraryGetModule
       if (module->context != &current) return CUDA_ERROR_INVALID_CONTEXT;
       context = module->context;
     }
@@ -198,8 +199,9 @@ CUresult cuFuncGetModule(CUmodule* out, CUfunction given) {
 }
 
 CUresult cuFuncGetName(const char** out, CUfunction given) {
+  if (out == nullptr || given == nullptr)
+    return initialised(__func__, [] { return CUDA_ERROR_INVALID_VALUE; });
   return with_function(__func__, given, [&](Function& function) {
-    if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *out = function.code->name.c_str();
     return CUDA_SUCCESS;
   });
