@@ -18,17 +18,20 @@ CONFORMS(Base, AMissingFunctionIsNotFound,
 }
 
 CONFORMS(Base, WhatIsNoPtxIsRefused,
-         "cuda.h, cuModuleLoadData: CUDA_ERROR_INVALID_PTX; CUDA_ERROR_INVALID_PTX: a PTX JIT compilation failed") {
+         "cuda.h, cuModuleLoadData: CUDA_ERROR_INVALID_PTX; CUDA_ERROR_INVALID_PTX: a PTX JIT compilation "
+         "failed") {
   Primary here;
   CUmodule module = nullptr;
-  EXPECT_EQ(cuModuleLoadData(&module, ".version 6.5\n.target sm_75\n.address_size 64\n"
-                                      ".visible .entry broken() { no_such_instruction; }\n"),
+  EXPECT_EQ(cuModuleLoadData(&module,
+                             ".version 6.5\n.target sm_75\n.address_size 64\n"
+                             ".visible .entry broken() { no_such_instruction; }\n"),
             CUDA_ERROR_INVALID_PTX);
 }
 
-CONFORMS(Base, GlobalsHaveTheirInitialValues,
-         "cuda.h, cuModuleGetGlobal: the base pointer and size of the global; one of dptr or bytes can be NULL; "
-         "CUDA_ERROR_NOT_FOUND if no variable of that name exists") {
+CONFORMS(
+    Base, GlobalsHaveTheirInitialValues,
+    "cuda.h, cuModuleGetGlobal: the base pointer and size of the global; one of dptr or bytes can be NULL; "
+    "CUDA_ERROR_NOT_FOUND if no variable of that name exists") {
   Primary here;
   Module module(kKernels);
   CUdeviceptr address = 0, only = 0;
@@ -44,7 +47,8 @@ CONFORMS(Base, GlobalsHaveTheirInitialValues,
 }
 
 CONFORMS(Base, EachModuleHasItsGlobals,
-         "cuda.h, cuModuleLoadData: loads the corresponding module into the current context, with globals of its own") {
+         "cuda.h, cuModuleLoadData: loads the corresponding module into the current context, with globals of "
+         "its own") {
   Primary here;
   Module first(kKernels), second(kKernels);
   CUdeviceptr one = 0, other = 0;
@@ -56,7 +60,8 @@ CONFORMS(Base, EachModuleHasItsGlobals,
 }
 
 CONFORMS(Base, KernelsReadWhatWasWrittenToGlobals,
-         "CUDA C++ Programming Guide, Variable Memory Space Specifiers, __device__ and __constant__: accessible from all the "
+         "CUDA C++ Programming Guide, Variable Memory Space Specifiers, __device__ and __constant__: "
+         "accessible from all the "
          "threads within the grid and from the host") {
   Primary here;
   Module module(kKernels);
@@ -88,8 +93,8 @@ CONFORMS(Base, ModulesListTheirFunctions,
     names.emplace_back(name == nullptr ? "" : name);
   }
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"astray", "at_most_64", "count", "dynamic", "extents", "fill", "scale",
-                                             "several", "statically_shared"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"astray", "at_most_64", "count", "dynamic", "extents", "fill",
+                                             "scale", "several", "statically_shared"}));
 }
 
 CONFORMS(Base, FunctionsKnowTheirModule,
@@ -101,7 +106,8 @@ CONFORMS(Base, FunctionsKnowTheirModule,
   EXPECT_EQ(module, static_cast<CUmodule>(second));
 }
 
-CONFORMS(Base, NamesNeedAFunction, "cuda.h, cuFuncGetName: if either **name or hfunc is NULL, CUDA_ERROR_INVALID_VALUE is returned") {
+CONFORMS(Base, NamesNeedAFunction,
+         "cuda.h, cuFuncGetName: if either **name or hfunc is NULL, CUDA_ERROR_INVALID_VALUE is returned") {
   Primary here;
   Module module(kKernels);
   const char* name = nullptr;
@@ -110,7 +116,8 @@ CONFORMS(Base, NamesNeedAFunction, "cuda.h, cuFuncGetName: if either **name or h
 }
 
 CONFORMS(Base, ParametersHaveOffsets,
-         "cuda.h, cuFuncGetParamInfo: the offset and size where the parameter will reside in the device-side parameter layout; "
+         "cuda.h, cuFuncGetParamInfo: the offset and size where the parameter will reside in the device-side "
+         "parameter layout; "
          "paramIndex must be less than the number of parameters; paramSize can be NULL") {
   Primary here;
   Module module(kKernels);
@@ -128,7 +135,8 @@ CONFORMS(Base, ParametersHaveOffsets,
 }
 
 CONFORMS(Base, ParametersMayComeInABuffer,
-         "cuda.h, cuLaunchKernel: kernel parameters can also be packaged by the application into a single buffer that is passed in "
+         "cuda.h, cuLaunchKernel: kernel parameters can also be packaged by the application into a single "
+         "buffer that is passed in "
          "via the extra parameter") {
   Primary here;
   Module module(kKernels);
@@ -142,13 +150,15 @@ CONFORMS(Base, ParametersMayComeInABuffer,
   memcpy(buffer + 16, &b, 2);
   memcpy(buffer + 20, &c, 4);
   size_t size = sizeof buffer;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
   OK(cuLaunchKernel(module["several"], 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, extra));
   EXPECT_EQ(word_at(word), 3210u);
 }
 
 CONFORMS(Base, ParametersComeInOneWay,
-         "cuda.h, cuLaunchKernel: CUDA_ERROR_INVALID_VALUE will be returned if kernel parameters are specified with both "
+         "cuda.h, cuLaunchKernel: CUDA_ERROR_INVALID_VALUE will be returned if kernel parameters are "
+         "specified with both "
          "kernelParams and extra") {
   Primary here;
   Module module(kKernels);
@@ -156,12 +166,15 @@ CONFORMS(Base, ParametersComeInOneWay,
   CUdeviceptr address = word;
   size_t size = sizeof address;
   void* parameters[] = {&address};
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &address, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
-  EXPECT_EQ(cuLaunchKernel(module["count"], 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, extra), CUDA_ERROR_INVALID_VALUE);
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &address, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                   CU_LAUNCH_PARAM_END};
+  EXPECT_EQ(cuLaunchKernel(module["count"], 1, 1, 1, 1, 1, 1, 0, nullptr, parameters, extra),
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 CONFORMS(Base, EveryThreadOfTheGridRuns,
-         "cuda.h, cuLaunchKernel: invokes f on a gridDimX x gridDimY x gridDimZ grid of blocks; each block contains blockDimX x "
+         "cuda.h, cuLaunchKernel: invokes f on a gridDimX x gridDimY x gridDimZ grid of blocks; each block "
+         "contains blockDimX x "
          "blockDimY x blockDimZ threads") {
   Primary here;
   Module module(kKernels);
@@ -177,7 +190,8 @@ CONFORMS(Base, EveryThreadOfTheGridRuns,
 }
 
 CONFORMS(Base, LaunchesKeepToTheDevicesLimits,
-         "cuda.h, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: the maximum number of threads per block, beyond which a launch of the "
+         "cuda.h, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK: the maximum number of threads per block, beyond "
+         "which a launch of the "
          "function would fail; cuLaunchKernel: CUDA_ERROR_INVALID_VALUE") {
   Primary here;
   Module module(kKernels);
@@ -187,12 +201,15 @@ CONFORMS(Base, LaunchesKeepToTheDevicesLimits,
   EXPECT_EQ(launch(count, 0, nullptr, CUdeviceptr{word}), CUDA_ERROR_INVALID_VALUE);
   CUdeviceptr address = word;
   void* parameters[] = {&address};
-  EXPECT_EQ(cuLaunchKernel(count, 1, 65536, 1, 1, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuLaunchKernel(count, 0, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLaunchKernel(count, 1, 65536, 1, 1, 1, 1, 0, nullptr, parameters, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLaunchKernel(count, 0, 1, 1, 1, 1, 1, 0, nullptr, parameters, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 CONFORMS(Base, AFunctionMayAllowFewerThreads,
-         "cuda.h, cuFuncGetAttribute: CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK depends on both the function and the device; PTX ISA, "
+         "cuda.h, cuFuncGetAttribute: CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK depends on both the function "
+         "and the device; PTX ISA, "
          ".maxntid: a launch with more threads fails") {
   Primary here;
   Module module(kKernels);
@@ -205,7 +222,8 @@ CONFORMS(Base, AFunctionMayAllowFewerThreads,
 }
 
 CONFORMS(Base, DynamicSharedMemoryIsPerBlock,
-         "cuda.h, cuLaunchKernel: sharedMemBytes sets the amount of dynamic shared memory that will be available to each thread block") {
+         "cuda.h, cuLaunchKernel: sharedMemBytes sets the amount of dynamic shared memory that will be "
+         "available to each thread block") {
   Primary here;
   Module module(kKernels);
   Memory word(4);
@@ -216,24 +234,28 @@ CONFORMS(Base, DynamicSharedMemoryIsPerBlock,
 }
 
 CONFORMS(Base, MoreThan48KiBOfSharedMemoryIsOptedIn,
-         "CUDA C++ Programming Guide, Shared Memory: kernels relying on shared memory allocations over 48 KB per block must use dynamic "
+         "CUDA C++ Programming Guide, Shared Memory: kernels relying on shared memory allocations over 48 KB "
+         "per block must use dynamic "
          "shared memory and require an explicit opt-in; cuda.h, cuFuncSetAttribute") {
   Primary here;
-  NEEDS(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) >= 60 * 1024, "60 KiB of shared memory a block");
+  NEEDS(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) >= 60 * 1024,
+        "60 KiB of shared memory a block");
   EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK), 48 * 1024);
   Module module(kKernels);
   const CUfunction function = module["dynamic"];
   Memory word(4);
   CUdeviceptr address = word;
   void* parameters[] = {&address};
-  EXPECT_EQ(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 60 * 1024, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 60 * 1024, nullptr, parameters, nullptr),
+            CUDA_ERROR_INVALID_VALUE);
   OK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 60 * 1024));
   OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 60 * 1024, nullptr, parameters, nullptr));
   EXPECT_EQ(word_at(word), 60u * 1024);
 }
 
 CONFORMS(Base, OptedInMemoryHasABound,
-         "cuda.h, cuFuncSetAttribute: the sum of this value and CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES cannot exceed the device attribute "
+         "cuda.h, cuFuncSetAttribute: the sum of this value and CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES cannot "
+         "exceed the device attribute "
          "CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN") {
   Primary here;
   Module module(kKernels);
@@ -242,20 +264,23 @@ CONFORMS(Base, OptedInMemoryHasABound,
   int fixed = 0;
   OK(cuFuncGetAttribute(&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function));
   EXPECT_EQ(fixed, 1024);
-  EXPECT_EQ(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bound), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bound),
+            CUDA_ERROR_INVALID_VALUE);
   OK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bound - 1024));
 }
 
-CONFORMS(Base, SomeAttributesAreReadOnly,
-         "cuda.h, cuFuncSetAttribute: attempting to set a value on a read-only attribute will result in an error "
-         "(CUDA_ERROR_INVALID_VALUE)") {
+CONFORMS(
+    Base, SomeAttributesAreReadOnly,
+    "cuda.h, cuFuncSetAttribute: attempting to set a value on a read-only attribute will result in an error "
+    "(CUDA_ERROR_INVALID_VALUE)") {
   Primary here;
   Module module(kKernels);
   EXPECT_EQ(cuFuncSetAttribute(module["fill"], CU_FUNC_ATTRIBUTE_NUM_REGS, 16), CUDA_ERROR_INVALID_VALUE);
 }
 
 CONFORMS(Base, LibrariesBelongToNoContext,
-         "cuda.h, cuLibraryLoadData: loads into all contexts; cuLaunchKernel: context-less CUkernel by casting to CUfunction, the "
+         "cuda.h, cuLibraryLoadData: loads into all contexts; cuLaunchKernel: context-less CUkernel by "
+         "casting to CUfunction, the "
          "context taken from the stream or the current context in case of NULL stream") {
   OK(cuInit(0));
   CUlibrary library = nullptr;
@@ -266,14 +291,16 @@ CONFORMS(Base, LibrariesBelongToNoContext,
   for (int device = 0; device < devices(); ++device) {
     Primary here(device);
     Memory word(4);
-    OK(launch(reinterpret_cast<CUfunction>(fill), 1, nullptr, CUdeviceptr{word}, 40u + static_cast<unsigned>(device)));
+    OK(launch(reinterpret_cast<CUfunction>(fill), 1, nullptr, CUdeviceptr{word},
+              40u + static_cast<unsigned>(device)));
     EXPECT_EQ(word_at(word), 40u + static_cast<unsigned>(device));
   }
   OK(cuLibraryUnload(library));
 }
 
 CONFORMS(Base, KernelsHaveAFunctionPerContext,
-         "cuda.h, cuKernelGetFunction: the handle of the function for the requested kernel and the current context") {
+         "cuda.h, cuKernelGetFunction: the handle of the function for the requested kernel and the current "
+         "context") {
   OK(cuInit(0));
   CUlibrary library = nullptr;
   OK(cuLibraryLoadData(&library, kKernels, nullptr, nullptr, 0, nullptr, nullptr, 0));
@@ -291,7 +318,8 @@ CONFORMS(Base, KernelsHaveAFunctionPerContext,
 }
 
 CONFORMS(Base, GlobalsOfALibraryAreOfTheCurrentContext,
-         "cuda.h, cuLibraryGetGlobal: the base pointer and size of the global for the requested library and the current context; "
+         "cuda.h, cuLibraryGetGlobal: the base pointer and size of the global for the requested library and "
+         "the current context; "
          "CUDA_ERROR_NOT_FOUND if there is none") {
   OK(cuInit(0));
   CUlibrary library = nullptr;
@@ -312,7 +340,8 @@ CONFORMS(Base, GlobalsOfALibraryAreOfTheCurrentContext,
 }
 
 CONFORMS(Base, ModulesOfLibrariesAreNotUnloaded,
-         "cuda.h, cuModuleUnload: attempting to unload a module which was obtained from the Library Management API such as "
+         "cuda.h, cuModuleUnload: attempting to unload a module which was obtained from the Library "
+         "Management API such as "
          "cuLibraryGetModule will return CUDA_ERROR_NOT_PERMITTED") {
   Primary here;
   CUlibrary library = nullptr;
@@ -324,7 +353,8 @@ CONFORMS(Base, ModulesOfLibrariesAreNotUnloaded,
 }
 
 CONFORMS(Base, AKernelIsOfItsStreamsContext,
-         "cuda.h, cuLaunchKernelEx: the CUDA context associated with this stream must match that associated with function f") {
+         "cuda.h, cuLaunchKernelEx: the CUDA context associated with this stream must match that associated "
+         "with function f") {
   Own first;
   Stream stream;
   {
@@ -334,7 +364,8 @@ CONFORMS(Base, AKernelIsOfItsStreamsContext,
     CUdeviceptr address = word;
     void* parameters[] = {&address};
     CUlaunchConfig config{};
-    config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+    config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY =
+        config.blockDimZ = 1;
     config.hStream = stream;
     EXPECT_NE(cuLaunchKernelEx(&config, module["count"], parameters, nullptr), CUDA_SUCCESS);
     config.hStream = nullptr;

@@ -54,7 +54,8 @@ class Sources : public testing::EmptyTestEventListener {
   }
 };
 
-// The program again, with these arguments; `socket` stays open in it if it is one, `out` takes what it prints.
+// The program again, with these arguments; `socket` stays open in it if it is one, `out` takes what it
+// prints.
 pid_t again(std::vector<std::string> arguments, int socket, int out) {
   static const char kProgram[] = "/proc/self/exe";
   arguments.insert(arguments.begin(), kProgram);
@@ -118,8 +119,7 @@ void alone(void (*body)()) {
   const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
-  const pid_t pid =
-      again({"--alone", std::string(test.test_suite_name()) + "." + test.name()}, -1, ends[1]);
+  const pid_t pid = again({"--alone", std::string(test.test_suite_name()) + "." + test.name()}, -1, ends[1]);
   close(ends[1]);
   std::string said;
   char buffer[4096];
@@ -152,7 +152,8 @@ void send_bytes(int socket, const void* bytes, size_t count) {
 }
 
 void receive_bytes(int socket, void* bytes, size_t count) {
-  ASSERT_EQ(recv(socket, bytes, count, MSG_WAITALL), static_cast<ssize_t>(count)) << "the other process is gone";
+  ASSERT_EQ(recv(socket, bytes, count, MSG_WAITALL), static_cast<ssize_t>(count))
+      << "the other process is gone";
 }
 
 int main(int argc, char** argv, const std::function<std::string()>& ready) {

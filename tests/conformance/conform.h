@@ -1,14 +1,16 @@
-// A check: one sentence of NVIDIA's documentation, held against whatever driver the process finds. The same body
-// runs on the simulated machine and on a GPU, so that a failure there means that the simulator, or the check,
-// is wrong. Nothing here knows of a simulator.
+// A check: one sentence of NVIDIA's documentation, held against whatever driver the process finds. The same
+// body runs on the simulated machine and on a GPU, so that a failure there means that the simulator, or the
+// check, is wrong. Nothing here knows of a simulator.
 //
-//   CONFORMS(Pools, CannotBeDestroyedIfDefault, "cuda.h, cuMemPoolDestroy: a device's default memory pool …") {
+//   CONFORMS(Pools, CannotBeDestroyedIfDefault, "cuda.h, cuMemPoolDestroy: a device's default memory pool …")
+//   {
 //     Primary here;
 //     …
 //   }
 //
-// All checks of a program run in one process, so each cleans up behind itself. One that leaves a fault, or must
-// see a process without CUDA, is CONFORMS_ALONE: its body runs in a process of its own, the same program again.
+// All checks of a program run in one process, so each cleans up behind itself. One that leaves a fault, or
+// must see a process without CUDA, is CONFORMS_ALONE: its body runs in a process of its own, the same program
+// again.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -17,7 +19,7 @@
 #include <string>
 
 // `source`: header or manual, function or chapter, and the sentence.
-#define CONFORMS(group, name, source)                                                                  \
+#define CONFORMS(group, name, source)                                                                 \
   [[maybe_unused]] static const bool stated_##group##_##name = conform::state(#group, #name, source); \
   TEST(group, name)
 

@@ -29,9 +29,10 @@ CONFORMS(Base, ANewContextSupplantsTheCurrentOne,
   EXPECT_EQ(current(), first.context);
 }
 
-CONFORMS(Base, NoContextIsNoError,
-         "cuda.h, cuCtxGetCurrent: if no context is bound to the calling CPU thread then *pctx is set to NULL "
-         "and CUDA_SUCCESS is returned") {
+CONFORMS(
+    Base, NoContextIsNoError,
+    "cuda.h, cuCtxGetCurrent: if no context is bound to the calling CPU thread then *pctx is set to NULL "
+    "and CUDA_SUCCESS is returned") {
   OK(cuInit(0));
   std::thread([] {
     CUcontext context = reinterpret_cast<CUcontext>(1);
@@ -40,9 +41,10 @@ CONFORMS(Base, NoContextIsNoError,
   }).join();
 }
 
-CONFORMS(Base, WorkNeedsAContext,
-         "cuda.h, CUDA_ERROR_INVALID_CONTEXT: this most frequently indicates that there is no context bound to "
-         "the current thread") {
+CONFORMS(
+    Base, WorkNeedsAContext,
+    "cuda.h, CUDA_ERROR_INVALID_CONTEXT: this most frequently indicates that there is no context bound to "
+    "the current thread") {
   OK(cuInit(0));
   std::thread([] {
     CUdevice device = 0;
@@ -86,9 +88,10 @@ CONFORMS(Base, SettingReplacesTheTop,
   }).join();
 }
 
-CONFORMS(Base, SettingNothingPops,
-         "cuda.h, cuCtxSetCurrent: if ctx is NULL then this will be equivalent to popping the top of the calling "
-         "CPU thread's CUDA context stack (or a no-op if it is empty)") {
+CONFORMS(
+    Base, SettingNothingPops,
+    "cuda.h, cuCtxSetCurrent: if ctx is NULL then this will be equivalent to popping the top of the calling "
+    "CPU thread's CUDA context stack (or a no-op if it is empty)") {
   Own first;
   Own second;
   std::thread([&] {
@@ -102,9 +105,10 @@ CONFORMS(Base, SettingNothingPops,
   }).join();
 }
 
-CONFORMS(Base, DestroyingTheCurrentContextPopsIt,
-         "cuda.h, cuCtxDestroy: if ctx is current to the calling thread then ctx will also be popped from the "
-         "current thread's context stack (as though cuCtxPopCurrent() were called)") {
+CONFORMS(
+    Base, DestroyingTheCurrentContextPopsIt,
+    "cuda.h, cuCtxDestroy: if ctx is current to the calling thread then ctx will also be popped from the "
+    "current thread's context stack (as though cuCtxPopCurrent() were called)") {
   Own below;
   CUcontext doomed = nullptr;
   OK(cuCtxCreate(&doomed, nullptr, 0, 0));
@@ -114,7 +118,8 @@ CONFORMS(Base, DestroyingTheCurrentContextPopsIt,
 }
 
 CONFORMS(Base, ADestroyedContextStaysCurrentElsewhere,
-         "cuda.h, cuCtxDestroy: if ctx is current to other threads, then ctx will remain current to those threads, "
+         "cuda.h, cuCtxDestroy: if ctx is current to other threads, then ctx will remain current to those "
+         "threads, "
          "and attempting to access ctx from those threads will result in the error "
          "CUDA_ERROR_CONTEXT_IS_DESTROYED") {
   OK(cuInit(0));
@@ -145,9 +150,10 @@ CONFORMS(Base, ContextsTakeTheirMemoryWithThem,
   EXPECT_GE(after + 64 * kMiB, before);  // a driver may keep something of its own
 }
 
-CONFORMS(Base, PrimaryContextIsOne,
-         "cuda.h, cuDevicePrimaryCtxRetain: retains the primary context on the device; once the user successfully "
-         "retains the primary context, it will be active and available") {
+CONFORMS(
+    Base, PrimaryContextIsOne,
+    "cuda.h, cuDevicePrimaryCtxRetain: retains the primary context on the device; once the user successfully "
+    "retains the primary context, it will be active and available") {
   Primary here;
   CUcontext again = nullptr;
   OK(cuDevicePrimaryCtxRetain(&again, here.device));
@@ -159,9 +165,10 @@ CONFORMS(Base, PrimaryContextIsOne,
   OK(cuDevicePrimaryCtxRelease(here.device));
 }
 
-CONFORMS(Base, RetainingDoesNotMakeCurrent,
-         "cuda.h, cuDevicePrimaryCtxRetain: unlike cuCtxCreate() the newly retained context is not pushed onto "
-         "the stack") {
+CONFORMS(
+    Base, RetainingDoesNotMakeCurrent,
+    "cuda.h, cuDevicePrimaryCtxRetain: unlike cuCtxCreate() the newly retained context is not pushed onto "
+    "the stack") {
   Primary here;
   std::thread([&] {
     CUcontext context = nullptr;
@@ -171,9 +178,10 @@ CONFORMS(Base, RetainingDoesNotMakeCurrent,
   }).join();
 }
 
-CONFORMS_ALONE(Base, PrimaryContextEndsWithItsLastReference,
-               "cuda.h, cuDevicePrimaryCtxRelease: the context is automatically reset once the last reference to "
-               "it is released") {
+CONFORMS_ALONE(
+    Base, PrimaryContextEndsWithItsLastReference,
+    "cuda.h, cuDevicePrimaryCtxRelease: the context is automatically reset once the last reference to "
+    "it is released") {
   OK(cuInit(0));
   unsigned flags = 0;
   int active = -1;
@@ -191,16 +199,18 @@ CONFORMS_ALONE(Base, PrimaryContextEndsWithItsLastReference,
   EXPECT_EQ(state(), 0);
 }
 
-CONFORMS_ALONE(Base, ReleasingWhatNobodyRetainedIsInvalid,
-               "cuda.h, cuDevicePrimaryCtxRelease: releasing a primary context that has not been previously retained "
-               "will fail with CUDA_ERROR_INVALID_CONTEXT") {
+CONFORMS_ALONE(
+    Base, ReleasingWhatNobodyRetainedIsInvalid,
+    "cuda.h, cuDevicePrimaryCtxRelease: releasing a primary context that has not been previously retained "
+    "will fail with CUDA_ERROR_INVALID_CONTEXT") {
   OK(cuInit(0));
   EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-CONFORMS_ALONE(Base, ResetDoesNotRelease,
-               "cuda.h, cuDevicePrimaryCtxReset: resetting the primary context does not release it, an application "
-               "that has retained the primary context should explicitly release its usage") {
+CONFORMS_ALONE(
+    Base, ResetDoesNotRelease,
+    "cuda.h, cuDevicePrimaryCtxReset: resetting the primary context does not release it, an application "
+    "that has retained the primary context should explicitly release its usage") {
   OK(cuInit(0));
   CUcontext context = nullptr;
   OK(cuDevicePrimaryCtxRetain(&context, 0));
@@ -209,9 +219,10 @@ CONFORMS_ALONE(Base, ResetDoesNotRelease,
   EXPECT_EQ(cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-CONFORMS_ALONE(Base, PrimaryContextHasTheFlagsSet,
-               "cuda.h, cuDevicePrimaryCtxSetFlags: sets the flags for the primary context on the device overwriting "
-               "previously set ones; cuDevicePrimaryCtxGetState returns them") {
+CONFORMS_ALONE(
+    Base, PrimaryContextHasTheFlagsSet,
+    "cuda.h, cuDevicePrimaryCtxSetFlags: sets the flags for the primary context on the device overwriting "
+    "previously set ones; cuDevicePrimaryCtxGetState returns them") {
   OK(cuInit(0));
   OK(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_YIELD));
   OK(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_BLOCKING_SYNC));
@@ -222,18 +233,20 @@ CONFORMS_ALONE(Base, PrimaryContextHasTheFlagsSet,
   EXPECT_EQ(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_YIELD | CU_CTX_SCHED_SPIN), CUDA_ERROR_INVALID_VALUE);
 }
 
-CONFORMS(Base, FlagsOfAContextCanBeRead,
-         "cuda.h, cuCtxGetFlags: returns in *flags the flags of the current context; see cuCtxCreate for flag "
-         "values") {
+CONFORMS(
+    Base, FlagsOfAContextCanBeRead,
+    "cuda.h, cuCtxGetFlags: returns in *flags the flags of the current context; see cuCtxCreate for flag "
+    "values") {
   Own context(CU_CTX_SCHED_BLOCKING_SYNC);
   unsigned flags = 0;
   OK(cuCtxGetFlags(&flags));
   EXPECT_EQ(flags & CU_CTX_SCHED_MASK, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-CONFORMS(Base, ContextsHaveIds,
-         "cuda.h, cuCtxGetId: the Id is unique for the life of the program; if context is supplied as NULL and "
-         "there is one current, the Id of the current context is returned") {
+CONFORMS(
+    Base, ContextsHaveIds,
+    "cuda.h, cuCtxGetId: the Id is unique for the life of the program; if context is supplied as NULL and "
+    "there is one current, the Id of the current context is returned") {
   std::set<unsigned long long> ids;
   for (int i = 0; i < 3; ++i) {
     Own context;
@@ -246,7 +259,8 @@ CONFORMS(Base, ContextsHaveIds,
 }
 
 CONFORMS(Base, AContextTellsItsDevice,
-         "cuda.h, cuCtxGetDevice_v2: the handle of the specified context's device; if the specified context is NULL, "
+         "cuda.h, cuCtxGetDevice_v2: the handle of the specified context's device; if the specified context "
+         "is NULL, "
          "the API will return the current context's device") {
   OK(cuInit(0));
   NEEDS(devices() >= 2, "two GPUs");
@@ -273,7 +287,8 @@ CONFORMS(Base, LimitsHoldAtLeastWhatWasAsked,
 }
 
 CONFORMS(Base, SyncDepthIsNoLimitOfLaterGpus,
-         "cuda.h, cuCtxSetLimit: CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH is only applicable to devices of compute capability "
+         "cuda.h, cuCtxSetLimit: CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH is only applicable to devices of compute "
+         "capability "
          "< 9.0; on others CUDA_ERROR_UNSUPPORTED_LIMIT is returned") {
   Own context;
   NEEDS(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9, "compute capability 9.0");
@@ -281,7 +296,8 @@ CONFORMS(Base, SyncDepthIsNoLimitOfLaterGpus,
 }
 
 CONFORMS_ALONE(Base, AFaultSticks,
-               "cuda.h, CUDA_ERROR_ILLEGAL_ADDRESS: a load or store instruction on an invalid memory address; this leaves "
+               "cuda.h, CUDA_ERROR_ILLEGAL_ADDRESS: a load or store instruction on an invalid memory "
+               "address; this leaves "
                "the process in an inconsistent state and any further CUDA work will return the same error") {
   Own context;
   CUmodule module = nullptr;
@@ -299,8 +315,10 @@ CONFORMS_ALONE(Base, AFaultSticks,
 }
 
 CONFORMS(Base, PeersAreOpenedOnce,
-         "cuda.h, cuCtxEnablePeerAccess: CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED if direct access of peerContext from the "
-         "current context has already been enabled; cuCtxDisablePeerAccess: CUDA_ERROR_PEER_ACCESS_NOT_ENABLED if not yet") {
+         "cuda.h, cuCtxEnablePeerAccess: CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED if direct access of "
+         "peerContext from the "
+         "current context has already been enabled; cuCtxDisablePeerAccess: "
+         "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED if not yet") {
   OK(cuInit(0));
   NEEDS(peers(), "two GPUs that are peers");
   Own there(0, 1);
@@ -312,9 +330,11 @@ CONFORMS(Base, PeersAreOpenedOnce,
   EXPECT_EQ(cuCtxDisablePeerAccess(there.context), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
 }
 
-CONFORMS(Base, NoContextIsItsOwnPeer,
-         "cuda.h, cuCtxEnablePeerAccess: CUDA_ERROR_INVALID_CONTEXT if there is no current context, peerContext is not a "
-         "valid context, or if the current context is peerContext; CUDA_ERROR_INVALID_VALUE if Flags is not 0") {
+CONFORMS(
+    Base, NoContextIsItsOwnPeer,
+    "cuda.h, cuCtxEnablePeerAccess: CUDA_ERROR_INVALID_CONTEXT if there is no current context, peerContext "
+    "is not a "
+    "valid context, or if the current context is peerContext; CUDA_ERROR_INVALID_VALUE if Flags is not 0") {
   OK(cuInit(0));
   NEEDS(peers(), "two GPUs that are peers");
   Own there(0, 1);
@@ -324,7 +344,8 @@ CONFORMS(Base, NoContextIsItsOwnPeer,
 }
 
 CONFORMS(Base, PeersReadEachOthersMemory,
-         "cuda.h, cuCtxEnablePeerAccess: on success all allocations from peerContext will immediately be accessible by "
+         "cuda.h, cuCtxEnablePeerAccess: on success all allocations from peerContext will immediately be "
+         "accessible by "
          "the current context") {
   OK(cuInit(0));
   NEEDS(peers(), "two GPUs that are peers");
@@ -342,8 +363,9 @@ CONFORMS(Base, PeersReadEachOthersMemory,
   }
 }
 
-CONFORMS(Base, CopiesBetweenContextsNeedNoPeers,
-         "cuda.h, cuMemcpyPeer: copies from device memory in one context to device memory in another context") {
+CONFORMS(
+    Base, CopiesBetweenContextsNeedNoPeers,
+    "cuda.h, cuMemcpyPeer: copies from device memory in one context to device memory in another context") {
   OK(cuInit(0));
   NEEDS(devices() >= 2, "two GPUs");
   Own there(0, 1);

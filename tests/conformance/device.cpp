@@ -8,9 +8,10 @@
 namespace conform {
 namespace {
 
-CONFORMS_ALONE(Base, AnswersNothingBeforeInit,
-               "cuda.h, cuInit: if cuInit() has not been called, any function from the driver API will return "
-               "CUDA_ERROR_NOT_INITIALIZED") {
+CONFORMS_ALONE(
+    Base, AnswersNothingBeforeInit,
+    "cuda.h, cuInit: if cuInit() has not been called, any function from the driver API will return "
+    "CUDA_ERROR_NOT_INITIALIZED") {
   int count = 0;
   CUdevice device = 0;
   CUcontext context = nullptr;
@@ -72,9 +73,10 @@ CONFORMS(Base, UuidsTellDevicesApart, "cuda.h, cuDeviceGetUuid: returns 16 octet
   EXPECT_NE(memcmp(&first, &second, sizeof first), 0);
 }
 
-CONFORMS(Base, PciBusIdHasTwelveCharacters,
-         "cuda.h, cuDeviceGetPCIBusId: [domain]:[bus]:[device].[function], all hexadecimal values; large enough "
-         "to store 13 characters including the NULL-terminator") {
+CONFORMS(
+    Base, PciBusIdHasTwelveCharacters,
+    "cuda.h, cuDeviceGetPCIBusId: [domain]:[bus]:[device].[function], all hexadecimal values; large enough "
+    "to store 13 characters including the NULL-terminator") {
   OK(cuInit(0));
   char id[13] = "";
   OK(cuDeviceGetPCIBusId(id, sizeof id, 0));
@@ -102,9 +104,10 @@ CONFORMS(Base, PciBusIdsFindTheirDevices,
   EXPECT_NE(cuDeviceGetByPCIBusId(&none, "not a bus id"), CUDA_SUCCESS);
 }
 
-CONFORMS(Base, PciAttributesAreThoseOfTheBusId,
-         "cuda.h, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, _PCI_DEVICE_ID, _PCI_DOMAIN_ID: PCI bus, device and domain ID "
-         "of the device") {
+CONFORMS(
+    Base, PciAttributesAreThoseOfTheBusId,
+    "cuda.h, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, _PCI_DEVICE_ID, _PCI_DOMAIN_ID: PCI bus, device and domain ID "
+    "of the device") {
   OK(cuInit(0));
   char id[13] = "";
   OK(cuDeviceGetPCIBusId(id, sizeof id, 0));
@@ -115,16 +118,18 @@ CONFORMS(Base, PciAttributesAreThoseOfTheBusId,
   EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID), static_cast<int>(device));
 }
 
-CONFORMS(Base, WarpsHave32Threads,
-         "CUDA C++ Programming Guide, Hardware Implementation, SIMT Architecture: groups of 32 parallel threads "
-         "called warps") {
+CONFORMS(
+    Base, WarpsHave32Threads,
+    "CUDA C++ Programming Guide, Hardware Implementation, SIMT Architecture: groups of 32 parallel threads "
+    "called warps") {
   OK(cuInit(0));
   EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE), 32);
 }
 
-CONFORMS(Base, BlocksHaveAtMost1024Threads,
-         "CUDA C++ Programming Guide, Technical Specifications per Compute Capability: maximum number of threads "
-         "per block 1024; x- and y-dimension of a block 1024, z-dimension 64") {
+CONFORMS(
+    Base, BlocksHaveAtMost1024Threads,
+    "CUDA C++ Programming Guide, Technical Specifications per Compute Capability: maximum number of threads "
+    "per block 1024; x- and y-dimension of a block 1024, z-dimension 64") {
   OK(cuInit(0));
   EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 1024);
   EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X), 1024);
@@ -132,9 +137,10 @@ CONFORMS(Base, BlocksHaveAtMost1024Threads,
   EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z), 64);
 }
 
-CONFORMS(Base, GridsHaveTheDocumentedExtents,
-         "CUDA C++ Programming Guide, Technical Specifications per Compute Capability: maximum x-dimension of a "
-         "grid of thread blocks 2^31-1, y- and z-dimension 65535") {
+CONFORMS(
+    Base, GridsHaveTheDocumentedExtents,
+    "CUDA C++ Programming Guide, Technical Specifications per Compute Capability: maximum x-dimension of a "
+    "grid of thread blocks 2^31-1, y- and z-dimension 65535") {
   OK(cuInit(0));
   EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X), 2147483647);
   EXPECT_EQ(attribute(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y), 65535);
@@ -153,7 +159,8 @@ CONFORMS(Base, AttributesAndOrdinalsAreJudged,
   OK(cuInit(0));
   int value = 0;
   EXPECT_EQ(cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(0), 0), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, devices()), CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_WARP_SIZE, devices()),
+            CUDA_ERROR_INVALID_DEVICE);
   EXPECT_EQ(cuDeviceGetAttribute(nullptr, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -181,9 +188,10 @@ CONFORMS(Base, ErrorsHaveDescriptions,
   EXPECT_EQ(text, nullptr);
 }
 
-CONFORMS(Base, FreeIsWithinTotal,
-         "cuda.h, cuMemGetInfo: *total the total amount of memory available to the current context, *free the "
-         "amount that is free; cuDeviceTotalMem: the total amount of memory available on the device") {
+CONFORMS(
+    Base, FreeIsWithinTotal,
+    "cuda.h, cuMemGetInfo: *total the total amount of memory available to the current context, *free the "
+    "amount that is free; cuDeviceTotalMem: the total amount of memory available on the device") {
   Primary here;
   size_t free = 0, total = 0, device = 0;
   OK(cuMemGetInfo(&free, &total));
@@ -193,8 +201,9 @@ CONFORMS(Base, FreeIsWithinTotal,
   EXPECT_LE(total, device);
 }
 
-CONFORMS(Base, DevicesSayWhomTheyReach, "cuda.h, cuDeviceCanAccessPeer: 1 if contexts on dev are capable of directly "
-                                     "accessing memory from contexts on peerDev and 0 otherwise") {
+CONFORMS(Base, DevicesSayWhomTheyReach,
+         "cuda.h, cuDeviceCanAccessPeer: 1 if contexts on dev are capable of directly "
+         "accessing memory from contexts on peerDev and 0 otherwise") {
   OK(cuInit(0));
   NEEDS(devices() >= 2, "two GPUs");
   int there = -1, wrong = -1;
@@ -204,9 +213,10 @@ CONFORMS(Base, DevicesSayWhomTheyReach, "cuda.h, cuDeviceCanAccessPeer: 1 if con
   EXPECT_EQ(cuDeviceCanAccessPeer(nullptr, 0, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-CONFORMS(Base, LinksAreBetweenTwoDevices,
-         "cuda.h, cuDeviceGetP2PAttribute: CUDA_ERROR_INVALID_DEVICE if srcDevice or dstDevice are not valid or "
-         "if they represent the same device; CUDA_ERROR_INVALID_VALUE if value is a null pointer") {
+CONFORMS(
+    Base, LinksAreBetweenTwoDevices,
+    "cuda.h, cuDeviceGetP2PAttribute: CUDA_ERROR_INVALID_DEVICE if srcDevice or dstDevice are not valid or "
+    "if they represent the same device; CUDA_ERROR_INVALID_VALUE if value is a null pointer") {
   OK(cuInit(0));
   NEEDS(devices() >= 2, "two GPUs");
   int value = -1, reaches = -1;

@@ -15,7 +15,8 @@ std::vector<uint8_t> rising(size_t count) {
   return bytes;
 }
 
-CONFORMS(Base, NothingCannotBeAllocated, "cuda.h, cuMemAlloc: if bytesize is 0, returns CUDA_ERROR_INVALID_VALUE") {
+CONFORMS(Base, NothingCannotBeAllocated,
+         "cuda.h, cuMemAlloc: if bytesize is 0, returns CUDA_ERROR_INVALID_VALUE") {
   Primary here;
   CUdeviceptr memory = 0;
   EXPECT_EQ(cuMemAlloc(&memory, 0), CUDA_ERROR_INVALID_VALUE);
@@ -23,7 +24,8 @@ CONFORMS(Base, NothingCannotBeAllocated, "cuda.h, cuMemAlloc: if bytesize is 0, 
 }
 
 CONFORMS(Base, AddressesAreAlignedTo256,
-         "CUDA C++ Programming Guide, Device Memory Accesses: any address of a variable returned by one of the memory allocation "
+         "CUDA C++ Programming Guide, Device Memory Accesses: any address of a variable returned by one of "
+         "the memory allocation "
          "routines is always aligned to at least 256 bytes") {
   Primary here;
   for (const size_t bytes : {1, 3, 100, 5000}) EXPECT_EQ(Memory(bytes) % 256, 0u);
@@ -44,7 +46,8 @@ CONFORMS(Base, WhatIsTakenIsMissing,
 }
 
 CONFORMS(Base, MoreThanThereIsIsOutOfMemory,
-         "cuda.h, CUDA_ERROR_OUT_OF_MEMORY: the API call failed because it was unable to allocate enough memory or other resources "
+         "cuda.h, CUDA_ERROR_OUT_OF_MEMORY: the API call failed because it was unable to allocate enough "
+         "memory or other resources "
          "to perform the requested operation") {
   Primary here;
   size_t free = 0, total = 0;
@@ -56,7 +59,8 @@ CONFORMS(Base, MoreThanThereIsIsOutOfMemory,
 }
 
 CONFORMS(Base, MemoryIsFreedOnce,
-         "cuda.h, cuMemFree: dptr must have been returned by a previous call to one of the memory allocation APIs; "
+         "cuda.h, cuMemFree: dptr must have been returned by a previous call to one of the memory allocation "
+         "APIs; "
          "CUDA_ERROR_INVALID_VALUE") {
   Primary here;
   CUdeviceptr memory = 0;
@@ -67,7 +71,8 @@ CONFORMS(Base, MemoryIsFreedOnce,
 }
 
 CONFORMS(Base, ARangeIsFoundFromWithin,
-         "cuda.h, cuMemGetAddressRange: the base address and size of the allocation that contains the input pointer; both parameters "
+         "cuda.h, cuMemGetAddressRange: the base address and size of the allocation that contains the input "
+         "pointer; both parameters "
          "are optional, if one of them is NULL, it is ignored") {
   Primary here;
   Memory memory(3 * kMiB);
@@ -83,7 +88,8 @@ CONFORMS(Base, ARangeIsFoundFromWithin,
 }
 
 CONFORMS(Base, PitchedRowsAreAligned,
-         "cuda.h, cuMemAllocPitch: allocates at least WidthInBytes * Height bytes; the byte alignment of the pitch is guaranteed to match or "
+         "cuda.h, cuMemAllocPitch: allocates at least WidthInBytes * Height bytes; the byte alignment of the "
+         "pitch is guaranteed to match or "
          "exceed the alignment requirement for texture binding; ElementSizeBytes may be 4, 8 or 16") {
   Primary here;
   CUdeviceptr memory = 0;
@@ -99,7 +105,8 @@ CONFORMS(Base, PitchedRowsAreAligned,
 }
 
 CONFORMS(Base, RectanglesAreCopied,
-         "cuda.h, cuMemcpy2DUnaligned: WidthInBytes and Height specify the width (in bytes) and height of the 2D copy; Start = "
+         "cuda.h, cuMemcpy2DUnaligned: WidthInBytes and Height specify the width (in bytes) and height of "
+         "the 2D copy; Start = "
          "srcDevice + srcY*srcPitch + srcXInBytes; also for pitches not computed by cuMemAllocPitch()") {
   Primary here;
   Memory from(16 * 16), to(8 * 32);
@@ -121,12 +128,14 @@ CONFORMS(Base, RectanglesAreCopied,
   const std::vector<uint8_t> seen = to.read<uint8_t>();
   std::vector<uint8_t> expected(8 * 32, 0xff);
   for (size_t row = 0; row < 3; ++row)
-    for (size_t i = 0; i < 4; ++i) expected[(row + 1) * 32 + 1 + i] = static_cast<uint8_t>((row + 2) * 16 + 3 + i);
+    for (size_t i = 0; i < 4; ++i)
+      expected[(row + 1) * 32 + 1 + i] = static_cast<uint8_t>((row + 2) * 16 + 3 + i);
   EXPECT_EQ(seen, expected);
 }
 
 CONFORMS(Base, ARowIsNoLongerThanItsPitch,
-         "cuda.h, cuMemcpy2D: if specified, srcPitch must be greater than or equal to WidthInBytes + srcXInBytes, and dstPitch must be "
+         "cuda.h, cuMemcpy2D: if specified, srcPitch must be greater than or equal to WidthInBytes + "
+         "srcXInBytes, and dstPitch must be "
          "greater than or equal to WidthInBytes + dstXInBytes") {
   Primary here;
   Memory memory(4096);
@@ -147,7 +156,8 @@ CONFORMS(Base, ARowIsNoLongerThanItsPitch,
 }
 
 CONFORMS(Base, BoxesAreCopied,
-         "cuda.h, cuMemcpy3D: WidthInBytes, Height and Depth; Start = srcDevice + (srcZ*srcHeight+srcY)*srcPitch + srcXInBytes") {
+         "cuda.h, cuMemcpy3D: WidthInBytes, Height and Depth; Start = srcDevice + "
+         "(srcZ*srcHeight+srcY)*srcPitch + srcXInBytes") {
   Primary here;
   Memory from(8 * 4 * 3);
   from.write(rising(96));
@@ -170,7 +180,8 @@ CONFORMS(Base, BoxesAreCopied,
 }
 
 CONFORMS(Base, CopiesFindOutWhatPointersAre,
-         "cuda.h, cuMemcpy: infers the type of the transfer (host to host, host to device, device to device, or device to host) from "
+         "cuda.h, cuMemcpy: infers the type of the transfer (host to host, host to device, device to device, "
+         "or device to host) from "
          "the pointer values") {
   Primary here;
   std::vector<uint8_t> from = rising(100), to(100, 0);
@@ -181,8 +192,9 @@ CONFORMS(Base, CopiesFindOutWhatPointersAre,
   EXPECT_EQ(to, from);
 }
 
-CONFORMS(Base, AsynchronousCopiesFollowTheirStream,
-         "cuda.h, cuMemcpyHtoDAsync: copies from host memory to device memory; asynchronous, in stream hStream") {
+CONFORMS(
+    Base, AsynchronousCopiesFollowTheirStream,
+    "cuda.h, cuMemcpyHtoDAsync: copies from host memory to device memory; asynchronous, in stream hStream") {
   Primary here;
   Stream stream;
   uint32_t* host = nullptr;
@@ -203,7 +215,8 @@ CONFORMS(Base, AsynchronousCopiesFollowTheirStream,
 }
 
 CONFORMS(Base, CopiesToPageableMemoryReturnWhenDone,
-         "CUDA Driver API, API synchronization behavior, Memcpy: for transfers from device to either pageable or pinned host memory, the "
+         "CUDA Driver API, API synchronization behavior, Memcpy: for transfers from device to either "
+         "pageable or pinned host memory, the "
          "function returns only once the copy has completed") {
   Primary here;
   Memory memory(kMiB);
@@ -214,7 +227,8 @@ CONFORMS(Base, CopiesToPageableMemoryReturnWhenDone,
 }
 
 CONFORMS(Base, MemsetsCountElements,
-         "cuda.h, cuMemsetD8, cuMemsetD16, cuMemsetD32: sets the memory range of N 8-, 16- or 32-bit values to the specified value") {
+         "cuda.h, cuMemsetD8, cuMemsetD16, cuMemsetD32: sets the memory range of N 8-, 16- or 32-bit values "
+         "to the specified value") {
   Primary here;
   Memory words(16);
   OK(cuMemsetD32(words, 0x01020304, 4));
@@ -223,8 +237,9 @@ CONFORMS(Base, MemsetsCountElements,
   EXPECT_EQ(words.read(), (std::vector<uint32_t>{0x01020304, 0xaabbaabb, 0x0102037f, 0x01020304}));
 }
 
-CONFORMS(Base, MemsetsNeedAlignment,
-         "cuda.h, cuMemsetD16: the dstDevice pointer must be two byte aligned; cuMemsetD32: four byte aligned") {
+CONFORMS(
+    Base, MemsetsNeedAlignment,
+    "cuda.h, cuMemsetD16: the dstDevice pointer must be two byte aligned; cuMemsetD32: four byte aligned") {
   Primary here;
   Memory words(16);
   EXPECT_EQ(cuMemsetD16(words + 1, 1, 1), CUDA_ERROR_INVALID_VALUE);
@@ -233,7 +248,8 @@ CONFORMS(Base, MemsetsNeedAlignment,
 }
 
 CONFORMS(Base, MemsetsOfRowsLeaveTheRest,
-         "cuda.h, cuMemsetD2D8: Height specifies the number of rows to set, and dstPitch specifies the number of bytes between each row") {
+         "cuda.h, cuMemsetD2D8: Height specifies the number of rows to set, and dstPitch specifies the "
+         "number of bytes between each row") {
   Primary here;
   Memory memory(32);
   OK(cuMemsetD8(memory, 0, 32));
@@ -250,18 +266,21 @@ T told(CUpointer_attribute which, CUdeviceptr address) {
 }
 
 CONFORMS(Base, PointersTellWhereTheyPoint,
-         "cuda.h, cuPointerGetAttribute: CU_POINTER_ATTRIBUTE_CONTEXT the CUcontext in which ptr was allocated, _MEMORY_TYPE the physical "
+         "cuda.h, cuPointerGetAttribute: CU_POINTER_ATTRIBUTE_CONTEXT the CUcontext in which ptr was "
+         "allocated, _MEMORY_TYPE the physical "
          "memory type, _DEVICE_ORDINAL the device against which the memory was allocated") {
   Primary here;
   Memory memory(64);
   EXPECT_EQ(told<CUcontext>(CU_POINTER_ATTRIBUTE_CONTEXT, memory + 3), here.context);
-  EXPECT_EQ(told<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory + 3), static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
+  EXPECT_EQ(told<unsigned>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, memory + 3),
+            static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
   EXPECT_EQ(told<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, memory + 3), 0);
   EXPECT_EQ(told<CUdeviceptr>(CU_POINTER_ATTRIBUTE_DEVICE_POINTER, memory + 3), memory + 3);
 }
 
 CONFORMS(Base, PointersTellTheirRange,
-         "cuda.h, cuPointerGetAttribute: CU_POINTER_ATTRIBUTE_RANGE_START_ADDR the starting address for the allocation referenced by the "
+         "cuda.h, cuPointerGetAttribute: CU_POINTER_ATTRIBUTE_RANGE_START_ADDR the starting address for the "
+         "allocation referenced by the "
          "device pointer, _RANGE_SIZE its size, _MAPPED whether it is mapped to a backing allocation") {
   Primary here;
   Memory memory(3000);
@@ -271,7 +290,8 @@ CONFORMS(Base, PointersTellTheirRange,
 }
 
 CONFORMS(Base, BufferIdsAreNeverReused,
-         "cuda.h, cuPointerGetAttribute: CU_POINTER_ATTRIBUTE_BUFFER_ID: every memory allocation will have a unique ID over a process "
+         "cuda.h, cuPointerGetAttribute: CU_POINTER_ATTRIBUTE_BUFFER_ID: every memory allocation will have a "
+         "unique ID over a process "
          "lifetime; subsequent allocations do not reuse IDs from previous freed allocations") {
   Primary here;
   std::set<unsigned long long> ids;
@@ -282,29 +302,35 @@ CONFORMS(Base, BufferIdsAreNeverReused,
 }
 
 CONFORMS(Base, DeviceMemoryHasNoHostPointer,
-         "cuda.h, cuPointerGetAttribute: CU_POINTER_ATTRIBUTE_HOST_POINTER: if there exists no host pointer value through which the host "
+         "cuda.h, cuPointerGetAttribute: CU_POINTER_ATTRIBUTE_HOST_POINTER: if there exists no host pointer "
+         "value through which the host "
          "program may directly access ptr then CUDA_ERROR_INVALID_VALUE is returned") {
   Primary here;
   Memory memory(64);
   void* host = nullptr;
-  EXPECT_EQ(cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, memory), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuPointerGetAttribute(&host, CU_POINTER_ATTRIBUTE_HOST_POINTER, memory),
+            CUDA_ERROR_INVALID_VALUE);
 }
 
 CONFORMS(Base, OrdinaryPointersAreUnknown,
-         "cuda.h, cuPointerGetAttribute: if ptr was not allocated by, mapped by, or registered with a CUcontext which uses unified virtual "
+         "cuda.h, cuPointerGetAttribute: if ptr was not allocated by, mapped by, or registered with a "
+         "CUcontext which uses unified virtual "
          "addressing then CUDA_ERROR_INVALID_VALUE is returned") {
   Primary here;
   std::vector<char> ordinary(64);
   unsigned type = 0;
   CUcontext context = nullptr;
   const auto address = reinterpret_cast<CUdeviceptr>(ordinary.data());
-  EXPECT_EQ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address),
+            CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, address), CUDA_ERROR_INVALID_VALUE);
 }
 
 CONFORMS(Base, AskingForSeveralNeverFailsForAPointer,
-         "cuda.h, cuPointerGetAttributes: unlike cuPointerGetAttribute, this function will not return an error when the ptr encountered is "
-         "not a valid CUDA pointer; the attributes are assigned default NULL values and CUDA_SUCCESS is returned") {
+         "cuda.h, cuPointerGetAttributes: unlike cuPointerGetAttribute, this function will not return an "
+         "error when the ptr encountered is "
+         "not a valid CUDA pointer; the attributes are assigned default NULL values and CUDA_SUCCESS is "
+         "returned") {
   Primary here;
   std::vector<char> ordinary(64);
   CUcontext context = here.context;
@@ -321,7 +347,8 @@ CONFORMS(Base, AskingForSeveralNeverFailsForAPointer,
 }
 
 CONFORMS(Base, SynchronousMemopsCanBeAskedFor,
-         "cuda.h, cuPointerSetAttribute: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: a boolean attribute that can either be set (1) or unset (0)") {
+         "cuda.h, cuPointerSetAttribute: CU_POINTER_ATTRIBUTE_SYNC_MEMOPS: a boolean attribute that can "
+         "either be set (1) or unset (0)") {
   Primary here;
   Memory memory(64);
   EXPECT_EQ(told<int>(CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory), 0);

@@ -10,7 +10,8 @@ namespace conform {
 namespace {
 
 CONFORMS(Base, AStreamWithWorkIsNotReady,
-         "cuda.h, cuStreamQuery: CUDA_SUCCESS if all operations in the stream have completed, or CUDA_ERROR_NOT_READY "
+         "cuda.h, cuStreamQuery: CUDA_SUCCESS if all operations in the stream have completed, or "
+         "CUDA_ERROR_NOT_READY "
          "if not") {
   Primary here;
   Stream stream;
@@ -24,7 +25,8 @@ CONFORMS(Base, AStreamWithWorkIsNotReady,
 }
 
 CONFORMS(Base, NonBlockingStreamsDoNotWaitForStreamZero,
-         "cuda.h, cuStreamCreate: CU_STREAM_NON_BLOCKING: work running in the created stream may run concurrently with "
+         "cuda.h, cuStreamCreate: CU_STREAM_NON_BLOCKING: work running in the created stream may run "
+         "concurrently with "
          "work in stream 0, and should perform no implicit synchronization with it") {
   Primary here;
   Stream beside(CU_STREAM_NON_BLOCKING);
@@ -40,7 +42,8 @@ CONFORMS(Base, NonBlockingStreamsDoNotWaitForStreamZero,
 }
 
 CONFORMS(Base, BlockingStreamsWaitForStreamZero,
-         "CUDA C++ Programming Guide, Implicit Synchronization / CUDA Runtime API, Stream synchronization behavior: the "
+         "CUDA C++ Programming Guide, Implicit Synchronization / CUDA Runtime API, Stream synchronization "
+         "behavior: the "
          "legacy default stream synchronizes with all other blocking streams: a wait before and after") {
   Primary here;
   Stream blocking(CU_STREAM_DEFAULT);
@@ -67,7 +70,8 @@ CONFORMS(Base, WorkOfAStreamRunsInOrder,
 }
 
 CONFORMS(Base, HostFunctionsComeAfterWorkAndBeforeMore,
-         "cuda.h, cuLaunchHostFunc: the function will be called after currently enqueued work and will block work added "
+         "cuda.h, cuLaunchHostFunc: the function will be called after currently enqueued work and will block "
+         "work added "
          "after it") {
   Primary here;
   Stream stream;
@@ -77,11 +81,14 @@ CONFORMS(Base, HostFunctionsComeAfterWorkAndBeforeMore,
   words[0] = words[1] = 0;
   const auto address = reinterpret_cast<CUdeviceptr>(words);
   OK(launch(module["fill"], 1, stream, address, 5u));
-  OK(cuLaunchHostFunc(stream, [](void* data) {
-    auto* seen = static_cast<uint32_t*>(data);
-    seen[1] = seen[0] * 10;
-    seen[0] = 6;
-  }, words));
+  OK(cuLaunchHostFunc(
+      stream,
+      [](void* data) {
+        auto* seen = static_cast<uint32_t*>(data);
+        seen[1] = seen[0] * 10;
+        seen[0] = 6;
+      },
+      words));
   OK(launch(module["scale"], 1, stream, address, address));
   OK(cuStreamSynchronize(stream));
   EXPECT_EQ(words[1], 50u);
@@ -90,7 +97,8 @@ CONFORMS(Base, HostFunctionsComeAfterWorkAndBeforeMore,
 }
 
 CONFORMS(Base, CallbacksAreToldHowItWent,
-         "cuda.h, cuStreamAddCallback: called on the host after all currently enqueued items have completed, exactly once; "
+         "cuda.h, cuStreamAddCallback: called on the host after all currently enqueued items have completed, "
+         "exactly once; "
          "may be passed CUDA_SUCCESS or an error code; will block later work") {
   Primary here;
   Stream stream;
@@ -99,10 +107,13 @@ CONFORMS(Base, CallbacksAreToldHowItWent,
     CUstream stream = nullptr;
     CUresult result = CUDA_ERROR_UNKNOWN;
   } seen;
-  OK(cuStreamAddCallback(stream, [](CUstream of, CUresult result, void* data) {
-    auto* s = static_cast<Seen*>(data);
-    *s = {s->calls + 1, of, result};
-  }, &seen, 0));
+  OK(cuStreamAddCallback(
+      stream,
+      [](CUstream of, CUresult result, void* data) {
+        auto* s = static_cast<Seen*>(data);
+        *s = {s->calls + 1, of, result};
+      },
+      &seen, 0));
   OK(cuStreamSynchronize(stream));
   EXPECT_EQ(seen.calls, 1);
   EXPECT_EQ(seen.stream, static_cast<CUstream>(stream));
@@ -110,7 +121,8 @@ CONFORMS(Base, CallbacksAreToldHowItWent,
 }
 
 CONFORMS(Base, DestroyingABusyStreamLetsItFinish,
-         "cuda.h, cuStreamDestroy: in case the device is still doing work in the stream, the function will return immediately "
+         "cuda.h, cuStreamDestroy: in case the device is still doing work in the stream, the function will "
+         "return immediately "
          "and the resources will be released automatically once the device has completed all work") {
   Primary here;
   CUstream stream = nullptr;
@@ -127,7 +139,8 @@ CONFORMS(Base, DestroyingABusyStreamLetsItFinish,
 }
 
 CONFORMS(Base, PrioritiesFormARange,
-         "cuda.h, cuCtxGetStreamPriorityRange: lower numbers imply greater priorities; a NULL may be passed in for either "
+         "cuda.h, cuCtxGetStreamPriorityRange: lower numbers imply greater priorities; a NULL may be passed "
+         "in for either "
          "if the value is not desired") {
   Primary here;
   int least = 99, greatest = 99, alone = 99;
@@ -140,7 +153,8 @@ CONFORMS(Base, PrioritiesFormARange,
 }
 
 CONFORMS(Base, PrioritiesAreClamped,
-         "cuda.h, cuStreamGetPriority: if the stream was created with a priority outside the numerical range, this function "
+         "cuda.h, cuStreamGetPriority: if the stream was created with a priority outside the numerical "
+         "range, this function "
          "returns the clamped priority") {
   Primary here;
   int least = 0, greatest = 0;
@@ -169,7 +183,8 @@ CONFORMS(Base, StreamsKeepTheirFlags,
 }
 
 CONFORMS(Base, StreamsHaveIds,
-         "cuda.h, cuStreamGetId: unique for the life of the program; hStream can be any of the special streams such as the NULL "
+         "cuda.h, cuStreamGetId: unique for the life of the program; hStream can be any of the special "
+         "streams such as the NULL "
          "stream, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD") {
   Primary here;
   std::set<unsigned long long> ids;
@@ -187,7 +202,8 @@ CONFORMS(Base, StreamsHaveIds,
 }
 
 CONFORMS(Base, StreamsTellTheirContext,
-         "cuda.h, cuStreamGetCtx: the context that was active in the calling thread when the stream was created; specifying any "
+         "cuda.h, cuStreamGetCtx: the context that was active in the calling thread when the stream was "
+         "created; specifying any "
          "of the special handles will return the context current to the calling thread") {
   Own first;
   Stream stream;
@@ -201,7 +217,8 @@ CONFORMS(Base, StreamsTellTheirContext,
   EXPECT_EQ(of_stream, second.context);
 }
 
-CONFORMS(Base, StreamsTellTheirDevice, "cuda.h, cuStreamGetDevice: returns in *device the device handle of the stream") {
+CONFORMS(Base, StreamsTellTheirDevice,
+         "cuda.h, cuStreamGetDevice: returns in *device the device handle of the stream") {
   OK(cuInit(0));
   NEEDS(devices() >= 2, "two GPUs");
   Primary second(1);
@@ -213,7 +230,8 @@ CONFORMS(Base, StreamsTellTheirDevice, "cuda.h, cuStreamGetDevice: returns in *d
 }
 
 CONFORMS(Base, AnUnrecordedEventIsDone,
-         "cuda.h, cuEventRecord: before the first call to cuEventRecord(), an event represents an empty set of work, so for "
+         "cuda.h, cuEventRecord: before the first call to cuEventRecord(), an event represents an empty set "
+         "of work, so for "
          "example cuEventQuery() would return CUDA_SUCCESS") {
   Primary here;
   Event event;
@@ -225,7 +243,8 @@ CONFORMS(Base, AnUnrecordedEventIsDone,
 }
 
 CONFORMS(Base, AnEventCapturesWhatCameBefore,
-         "cuda.h, cuEventRecord: captures in hEvent the contents of hStream at the time of this call; uses of hStream after this "
+         "cuda.h, cuEventRecord: captures in hEvent the contents of hStream at the time of this call; uses "
+         "of hStream after this "
          "call do not modify hEvent") {
   Primary here;
   Stream stream;
@@ -243,7 +262,8 @@ CONFORMS(Base, AnEventCapturesWhatCameBefore,
 }
 
 CONFORMS(Base, RecordingAgainOverwrites,
-         "cuda.h, cuEventRecord: can be called multiple times on the same event and will overwrite the previously captured state; "
+         "cuda.h, cuEventRecord: can be called multiple times on the same event and will overwrite the "
+         "previously captured state; "
          "cuStreamWaitEvent() is not affected by later calls to cuEventRecord()") {
   Primary here;
   Stream idle, held, waiting;
@@ -260,7 +280,8 @@ CONFORMS(Base, RecordingAgainOverwrites,
 }
 
 CONFORMS(Base, AStreamWaitsForAnEvent,
-         "cuda.h, cuStreamWaitEvent: makes all future work submitted to hStream wait for all work captured in hEvent") {
+         "cuda.h, cuStreamWaitEvent: makes all future work submitted to hStream wait for all work captured "
+         "in hEvent") {
   Primary here;
   Stream first, second;
   Event event;
@@ -301,7 +322,8 @@ CONFORMS(Base, StreamsWaitForEventsOfOtherDevices,
 }
 
 CONFORMS(Base, EventAndStreamAreOfOneContext,
-         "cuda.h, cuEventRecord: hEvent and hStream must be from the same context otherwise CUDA_ERROR_INVALID_HANDLE is returned") {
+         "cuda.h, cuEventRecord: hEvent and hStream must be from the same context otherwise "
+         "CUDA_ERROR_INVALID_HANDLE is returned") {
   Own first;
   Event event;
   Own second;
@@ -310,7 +332,8 @@ CONFORMS(Base, EventAndStreamAreOfOneContext,
 }
 
 CONFORMS(Base, ElapsedTimeNeedsTwoRecords,
-         "cuda.h, cuEventElapsedTime: if cuEventRecord() has not been called on either event then CUDA_ERROR_INVALID_HANDLE; if one "
+         "cuda.h, cuEventElapsedTime: if cuEventRecord() has not been called on either event then "
+         "CUDA_ERROR_INVALID_HANDLE; if one "
          "of them has not yet been completed, CUDA_ERROR_NOT_READY") {
   Primary here;
   Stream stream;
@@ -330,7 +353,8 @@ CONFORMS(Base, ElapsedTimeNeedsTwoRecords,
 }
 
 CONFORMS(Base, EventsWithoutTimingHaveNone,
-         "cuda.h, cuEventElapsedTime: if either event was created with the CU_EVENT_DISABLE_TIMING flag, then this function will "
+         "cuda.h, cuEventElapsedTime: if either event was created with the CU_EVENT_DISABLE_TIMING flag, "
+         "then this function will "
          "return CUDA_ERROR_INVALID_HANDLE") {
   Primary here;
   Event timed, untimed(CU_EVENT_DISABLE_TIMING);
@@ -341,8 +365,9 @@ CONFORMS(Base, EventsWithoutTimingHaveNone,
   EXPECT_EQ(cuEventElapsedTime(&milliseconds, timed, untimed), CUDA_ERROR_INVALID_HANDLE);
 }
 
-CONFORMS(Base, InterprocessEventsHaveNoTiming,
-         "cuda.h, cuEventCreate: CU_EVENT_INTERPROCESS must be specified along with CU_EVENT_DISABLE_TIMING") {
+CONFORMS(
+    Base, InterprocessEventsHaveNoTiming,
+    "cuda.h, cuEventCreate: CU_EVENT_INTERPROCESS must be specified along with CU_EVENT_DISABLE_TIMING") {
   Primary here;
   CUevent event = nullptr;
   EXPECT_EQ(cuEventCreate(&event, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
@@ -352,7 +377,8 @@ CONFORMS(Base, InterprocessEventsHaveNoTiming,
 }
 
 CONFORMS(Base, AnEventMayGoBeforeItIsComplete,
-         "cuda.h, cuEventDestroy: may be destroyed before it is complete; the call does not block on completion of the event") {
+         "cuda.h, cuEventDestroy: may be destroyed before it is complete; the call does not block on "
+         "completion of the event") {
   Primary here;
   Stream stream;
   CUevent event = nullptr;
@@ -367,7 +393,8 @@ CONFORMS(Base, AnEventMayGoBeforeItIsComplete,
 }
 
 CONFORMS(Base, StreamsWriteAndWaitForValues,
-         "cuda.h, cuStreamWaitValue32: work ordered after the operation will block until the given condition on the memory is "
+         "cuda.h, cuStreamWaitValue32: work ordered after the operation will block until the given condition "
+         "on the memory is "
          "satisfied; cuStreamWriteValue32: write a value to memory") {
   Primary here;
   Stream writer, waiter;
@@ -387,7 +414,8 @@ CONFORMS(Base, StreamsWriteAndWaitForValues,
 }
 
 CONFORMS(Base, SynchronisingAContextWaitsForItsStreams,
-         "cuda.h, cuCtxSynchronize: blocks until the current context has completed all preceding requested tasks") {
+         "cuda.h, cuCtxSynchronize: blocks until the current context has completed all preceding requested "
+         "tasks") {
   Primary here;
   Stream first, second;
   Diary diary;
@@ -400,7 +428,8 @@ CONFORMS(Base, SynchronisingAContextWaitsForItsStreams,
 }
 
 CONFORMS(Base, AttributesOfStreamsAreCopied,
-         "cuda.h, cuStreamCopyAttributes: copies attributes from source stream to destination stream; both must have the same "
+         "cuda.h, cuStreamCopyAttributes: copies attributes from source stream to destination stream; both "
+         "must have the same "
          "context") {
   Primary here;
   Stream from, to;
