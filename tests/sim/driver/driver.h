@@ -198,6 +198,8 @@ struct Found {
   bool mapped = false;   // by cuMemMap; has no context either
   CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
   uint64_t beyond = 0;    // mapped behind it without a gap, bytes
+  uintptr_t range = 0;    // of mapped memory: the reservation that it stands in
+  uint64_t range_bytes = 0;
   bool imported = false;  // another process's, by cuIpcOpenMemHandle; `context` is who opened it
 };
 bool find(uintptr_t address, Found& found);

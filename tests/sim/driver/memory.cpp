@@ -516,8 +516,11 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, uintptr_t poin
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return store(found.device->ordinal);
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
       return store(static_cast<unsigned>(exportable(found)));
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return store(static_cast<CUdeviceptr>(found.base));
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return store(static_cast<size_t>(found.bytes));
+    // "The mappable address range": of mapped memory that is the reservation.
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return store(static_cast<CUdeviceptr>(found.mapped ? found.range : found.base));
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return store(static_cast<size_t>(found.mapped ? found.range_bytes : found.bytes));
     case CU_POINTER_ATTRIBUTE_MAPPED: return store(1u);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
       return store(static_cast<unsigned long long>(found.handle_types));

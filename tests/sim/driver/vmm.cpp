@@ -528,6 +528,8 @@ bool find_mapped(uintptr_t address, Found& found) {
   const Mapping* mapping = mapping_of(address, &base, &reservation);
   if (mapping == nullptr) return false;
   found = {};
+  reservation_of(address, &found.range);
+  found.range_bytes = reservation->bytes;
   found.device = mapping->memory->device != nullptr ? mapping->memory->device : driver().visible.front();
   found.base = base;
   found.bytes = mapping->bytes;
