@@ -61,6 +61,7 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice ordinal, unsigned api_v
   if (out == nullptr || !flags_valid(flags)) return CUDA_ERROR_INVALID_VALUE;
   Device* device = driver().device(ordinal);
   if (device == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+  if (is_lost(*device)) return kLost;
   Context* context = activate(*device, nullptr, flags, api_version);
   if (context == nullptr || !push(context)) return CUDA_ERROR_OUT_OF_MEMORY;
   *out = handle(context);
@@ -444,6 +445,7 @@ CUresult set_flags(Device& device, unsigned flags) {
 CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice ordinal) {
   return with_primary(__func__, ordinal, [&](Device& device) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (is_lost(device)) return kLost;
     if (!active(device)) {
       Context* context = activate(device, device.primary, device.primary_flags, 3020);
       if (context == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;

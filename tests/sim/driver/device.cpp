@@ -152,8 +152,8 @@ CUresult with_device(const char* name, CUdevice ordinal, bool arguments_good, Bo
   });
 }
 
-void copy_uuid(CUuuid* out, const Device& device) {
-  memcpy(out->bytes, device.gpu->uuid.data(), sizeof out->bytes);
+void copy_uuid(CUuuid* out, const Gpu& gpu) {
+  memcpy(out->bytes, gpu.uuid.data(), sizeof out->bytes);
 }
 
 }  // namespace
@@ -199,16 +199,18 @@ CUresult cuDeviceTotalMem(unsigned int* bytes, CUdevice ordinal) {
   });
 }
 
+// Of an instance: the first version tells the UUID of its GPU, the second "its MIG UUID which uniquely
+// identifies the subscribed MIG compute instance" (cuDeviceGetUuid_v2).
 CUresult cuDeviceGetUuid(CUuuid* uuid, CUdevice ordinal) {
   return with_device(__func__, ordinal, uuid != nullptr, [&](Device& device) {
-    copy_uuid(uuid, device);
+    copy_uuid(uuid, device.gpu->is_instance() ? driver().machine.gpus[device.gpu->parent] : *device.gpu);
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice ordinal) {
   return with_device(__func__, ordinal, uuid != nullptr, [&](Device& device) {
-    copy_uuid(uuid, device);
+    copy_uuid(uuid, *device.gpu);
     return CUDA_SUCCESS;
   });
 }

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +15,7 @@
 
 #include "instead.h"
 #include "mask.h"
+#include "queue.h"
 
 namespace gpufence::sim {
 namespace {
@@ -70,9 +73,9 @@ CUresult initialise() {
   std::atomic<uint32_t>* word = make_life();
   if (word == nullptr) return CUDA_ERROR_OPERATING_SYSTEM;
   auto* made = new Driver(machine);
-  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+  for (size_t i = 0; i < machine.units(); ++i) {
     auto* device = new Device;
-    device->gpu = &machine.gpus[i];
+    device->gpu = &machine.unit(i);
     device->host_index = i;
     made->host.push_back(device);
   }
@@ -86,11 +89,36 @@ CUresult initialise() {
   return CUDA_SUCCESS;
 }
 
+bool lose(Device& device) {
+  if (device.calls.fetch_add(1) + 1 < device.gpu->lost_at) return false;
+  if (device.lost.exchange(true)) return true;
+  driver().occupancy.mark_lost(device.gpu->is_instance() ? device.gpu->parent : device.host_index);
+  // What still runs there ends, and nothing more begins.
+  driver().contexts.each_live([&](Context* context) {
+    if (context->device == &device) fail(*context, kLost);
+  });
+  return true;
+}
+
+namespace {
+
+void take_time(const char* name) {
+  for (const Slow& slow : this_machine().slow) {
+    if (slow.call != name) continue;
+    timespec rest{static_cast<time_t>(slow.ns / 1'000'000'000), static_cast<long>(slow.ns % 1'000'000'000)};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {
+    }
+  }
+}
+
+}  // namespace
+
 void write_call(const char* name, CUresult result) {
+  take_time(name);
   if (recording.load(std::memory_order_acquire) == 0) {
     const char* file = getenv("GPUFENCE_SIM_CALLS");
     if (file == nullptr || *file == '\0') {
-      recording.store(1, std::memory_order_release);
+      recording.store(this_machine().slow.empty() ? 1 : 2, std::memory_order_release);
       return;
     }
     // Absolute, as the program may change its directory; opened for each line, as it may close what it did

@@ -121,13 +121,15 @@ struct Event {
 
 struct Device {
   const Gpu* gpu = nullptr;
-  size_t host_index = 0;
-  int ordinal = -1;  // -1: not visible
+  size_t host_index = 0;  // of its unit (machine.h)
+  int ordinal = -1;       // -1: not visible
 
   std::mutex lock;  // heaps and the contexts' block lists
   Heap heap{this};
   Heap low_heap{this, true};
   std::atomic<uint64_t> allocations{0};  // counted for fail_alloc_at
+  std::atomic<uint64_t> calls{0};        // counted for lost_at
+  std::atomic<bool> lost{false};
 
   std::mutex primary_lock;
   Context* primary = nullptr;
@@ -148,7 +150,7 @@ struct Driver {
   explicit Driver(const Machine& m) : machine(m), occupancy(m) {}
   const Machine& machine;
   Occupancy occupancy;
-  std::vector<Device*> host;     // by host index
+  std::vector<Device*> host;     // by unit
   std::vector<Device*> visible;  // by ordinal
   Handles<Context> contexts;
   Handles<Stream> streams;
@@ -203,6 +205,13 @@ struct Found {
   bool imported = false;  // another process's, by cuIpcOpenMemHandle; `context` is who opened it
 };
 bool find(uintptr_t address, Found& found);
+// CU_POINTER_ATTRIBUTE_BUFFER_ID, which no other allocation of the process ever has: a number counted at the
+// place where the memory is kept, a unit (machine.h) or one of those behind them.
+constexpr unsigned kOfHost = kMaxUnits, kOfMappings = kMaxUnits + 1, kOfPools = kMaxUnits + 2,
+                   kOfImports = kMaxUnits + 3;
+constexpr uint64_t buffer_id(uint64_t number, size_t place) {
+  return number << 10 | place << 1;
+}
 // All work of all contexts, as before memory goes that is in reach of every GPU.
 void synchronise_all();
 CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out);
@@ -237,7 +246,7 @@ CUresult create_event(Context& context, unsigned flags, std::shared_ptr<SharedEv
 // Each export is one of these round its body. They answer what every CUDA call answers when there is no
 // driver, no context, or a destroyed one, and write the call down if GPUFENCE_SIM_CALLS asks for it.
 
-extern constinit std::atomic<int> recording;  // 0 not yet looked up, 1 off, 2 on
+extern constinit std::atomic<int> recording;  // 0 not yet looked up, 1 off, 2 on, or some call is slow
 void write_call(const char* name, CUresult result);
 // For exports without behaviour: records, says GF601 once a function, answers CUDA_ERROR_NOT_SUPPORTED. An
 // int, because defaults.cpp can't see cuda.h.
@@ -269,11 +278,21 @@ inline CUresult refusal(const Context& context) {
   return context.fault.load(std::memory_order_acquire);
 }
 
+// What a lost GPU's contexts answer, and whoever wants a new one there. cuda.h has no code for it but
+// "requested CUDA device is unavailable at the current time".
+constexpr CUresult kLost = CUDA_ERROR_DEVICE_UNAVAILABLE;
+// Counts a call on a GPU that is to be lost; true: it is.
+bool lose(Device& device);
+inline bool is_lost(Device& device) {
+  return __builtin_expect(device.gpu->lost_at != 0, 0) && lose(device);
+}
+
 template <class Body>
 CUresult in_context(const char* name, Body&& body) {
   return initialised(name, [&] {
     Context* context = current_context();
     if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (is_lost(*context->device)) return kLost;
     const CUresult refused = refusal(*context);
     return refused != CUDA_SUCCESS ? refused : body(*context);
   });

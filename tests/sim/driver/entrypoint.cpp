@@ -55,7 +55,8 @@ constinit const TruthTable kTruth = {
     [](int ordinal, unsigned char out[16]) {
       const Device* device = visible(ordinal);
       if (device == nullptr) return -1;
-      memcpy(out, device->gpu->uuid.data(), 16);
+      const Gpu& gpu = *device->gpu;  // as cuDeviceGetUuid tells it
+      memcpy(out, (gpu.is_instance() ? this_machine().gpus[gpu.parent] : gpu).uuid.data(), 16);
       return 0;
     },
     [](int ordinal, int* domain, int* bus, int* slot) {

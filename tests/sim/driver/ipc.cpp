@@ -45,6 +45,7 @@ struct Import {
   uint64_t id = 0, process = 0;
   uint32_t host_index = 0;  // the exporter's GPU
   unsigned opened = 0;      // how often
+  uint64_t number = 0;      // of the imports there ever were
   Device* device = nullptr;
   Context* context = nullptr;
   void* pages = nullptr;
@@ -58,6 +59,7 @@ struct Table {
   std::map<uintptr_t, std::vector<uint32_t>> unused;  // entries, by where the file's memory lies
   std::map<uintptr_t, uint32_t> used;                 // how many entries there ever were
   std::map<uintptr_t, Import> imports;                // by address
+  uint64_t number = 0;                                // of imports, ever
 };
 Table& table() {
   static auto* made = new Table;
@@ -185,6 +187,7 @@ CUresult open_handle(Context& context, CUdeviceptr* out, const CUipcMemHandle& g
   import.process = handle.process;
   import.host_index = handle.host_index;
   import.opened = 1;
+  import.number = ++table().number;
   import.device = device;
   import.context = &context;
   uintptr_t address = 0;
@@ -242,7 +245,7 @@ bool find_imported(uintptr_t address, Found& found) {
   found.device = import->second.device;
   found.base = import->first;
   found.bytes = import->second.bytes;
-  found.id = import->first | 1;
+  found.id = buffer_id(import->second.number, kOfImports);
   found.context = import->second.context;
   found.imported = true;
   return true;

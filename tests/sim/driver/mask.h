@@ -7,7 +7,8 @@
 
 namespace gpufence::sim {
 
-// Host indices by ordinal. mask: nullptr if unset; order: nullptr if unset.
+// Units (machine.h) by ordinal: GPUs by their host index, or one instance of a split GPU. mask: nullptr if
+// unset; order: nullptr if unset.
 std::vector<size_t> visible_gpus(const Machine& machine, const char* mask, const char* order);
 
 }  // namespace gpufence::sim

@@ -28,13 +28,12 @@ void count_change(Context& context, const Block& block, int managed_more) {
 }
 
 uint64_t id_of(const Device& device, const Block& block) {
-  return block.id << 7 | device.host_index << 1;
+  return buffer_id(block.id, device.host_index);
 }
 
-// 62 and 63 in that place are mapped memory's and pools'.
 uint64_t next_host_id() {
   static uint64_t next = 1;  // under host_lock
-  return next++ << 7 | uint64_t{61} << 1;
+  return buffer_id(next++, kOfHost);
 }
 
 // The bytes of `most` that there was room for.

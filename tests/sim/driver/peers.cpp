@@ -26,7 +26,7 @@ void add_blocks(Context& owner, bool managed_only, std::vector<ptx::Region>& reg
 }  // namespace
 
 bool can_access_peer(const Device& device, const Device& peer) {
-  return &device != &peer && (device.gpu->peers >> peer.host_index & 1) != 0;
+  return &device != &peer && !peer.gpu->is_instance() && (device.gpu->peers >> peer.host_index & 1) != 0;
 }
 
 void forget_peers_of(Context& context) {

@@ -589,7 +589,7 @@ bool find_in(Pool& pool, uintptr_t address, Found& found) {
   found.device = pool.device != nullptr ? pool.device : driver().visible.front();
   found.base = at->first;
   found.bytes = at->second.bytes;
-  found.id = at->second.id << 7 | uint64_t{63} << 1;
+  found.id = buffer_id(at->second.id, kOfPools);
   found.managed = pool.managed();
   found.host = pool.device == nullptr && !pool.managed();
   found.pool = &pool;

@@ -533,7 +533,7 @@ bool find_mapped(uintptr_t address, Found& found) {
   found.device = mapping->memory->device != nullptr ? mapping->memory->device : driver().visible.front();
   found.base = base;
   found.bytes = mapping->bytes;
-  found.id = mapping->id << 7 | uint64_t{62} << 1;
+  found.id = buffer_id(mapping->id, kOfMappings);
   found.host = mapping->memory->device == nullptr;
   found.mapped = true;
   found.handle_types = mapping->memory->props.requestedHandleTypes;

@@ -33,6 +33,7 @@ constexpr Model kModels[] = {
     {"h200", "NVIDIA H200", 141 * kGiB, 9, 0, 132, true},
     {"h100", "NVIDIA H100 80GB HBM3", 80 * kGiB, 9, 0, 132, true},
     {"l40s", "NVIDIA L40S", 48 * kGiB, 8, 9, 142, false},
+    {"rtx3090", "NVIDIA GeForce RTX 3090", 24 * kGiB, 8, 6, 82, false},
     {"rtx4090", "NVIDIA GeForce RTX 4090", 24 * kGiB, 8, 9, 128, false},
     {"a100", "NVIDIA A100-SXM4-80GB", 80 * kGiB, 8, 0, 108, true},
     {"a100-40", "NVIDIA A100-SXM4-40GB", 40 * kGiB, 8, 0, 108, true},
@@ -76,7 +77,14 @@ std::string canonical(const Machine& machine) {
             pci_text(gpu) + "|" + std::to_string(gpu.numa_node) + "|" + std::to_string(gpu.context_bytes) +
             "|" + std::to_string(gpu.fastest_rank) + "|" + std::to_string(gpu.fail_alloc_at) + "|" +
             uuid_text(gpu.uuid);
+    // Only where there is any, so that machines without keep their UUIDs.
+    if (gpu.lost_at != 0) text += "|lost " + std::to_string(gpu.lost_at);
+    if (gpu.mig) text += "|mig";
+    for (const Gpu& instance : gpu.instances)
+      text += "|" + instance.profile + " " + std::to_string(instance.memory_bytes) + " " +
+              std::to_string(instance.multiprocessors) + " " + uuid_text(instance);
   }
+  for (const Slow& slow : machine.slow) text += "\nslow " + slow.call + " " + std::to_string(slow.ns);
   // Where nothing was said the models say it, and they stand above.
   if (machine.peers.rule != Peers::Rule::by_model)
     for (const Gpu& gpu : machine.gpus) text += "\npeers " + std::to_string(gpu.peers);
@@ -86,7 +94,8 @@ std::string canonical(const Machine& machine) {
 void set_peers(Machine& machine) {
   auto& gpus = machine.gpus;
   const auto reach = [&](size_t i, size_t j) {
-    if (i != j) gpus[i].peers |= uint64_t{1} << j;
+    // "GPU-to-GPU P2P (either PCIe or NVLink) is not supported" with MIG (NVIDIA's MIG user guide).
+    if (i != j && !gpus[i].mig && !gpus[j].mig) gpus[i].peers |= uint64_t{1} << j;
   };
   for (size_t i = 0; i < gpus.size(); ++i) {
     gpus[i].peers = 0;
@@ -100,6 +109,54 @@ void set_peers(Machine& machine) {
   for (const std::vector<int>& group : machine.peers.groups)
     for (int i : group)
       for (int j : group) reach(static_cast<size_t>(i), static_cast<size_t>(j));
+}
+
+bool is_zero(const Uuid& uuid);
+
+// "S0", then the GPU's place: a person recognises a simulated UUID, and GPU-5130 … GPU-5133 are short unique
+// prefixes for the command line. `place`: any number that no other GPU or instance of the machine has.
+void make_uuid(Uuid& uuid, uint64_t seed, size_t place, unsigned char shown) {
+  if (!is_zero(uuid)) return;
+  const uint64_t high = mix(seed + 2 * place), low = mix(seed + 2 * place + 1);
+  for (int byte = 0; byte < 8; ++byte) {
+    uuid[static_cast<size_t>(byte)] = static_cast<unsigned char>(high >> (8 * byte));
+    uuid[static_cast<size_t>(byte + 8)] = static_cast<unsigned char>(low >> (8 * byte));
+  }
+  uuid[0] = 0x51;
+  uuid[1] = shown;
+}
+
+// What an instance has of its GPU, and the ids that drivers give: those of one size count up from where its
+// size begins, "7g" at 0, "4g" and "3g" at 1, "2g" at 3, "1g" at 7 (as the listings of NVIDIA's MIG user
+// guide have them).
+void list_instances(Machine& machine, uint64_t seed) {
+  machine.instances.clear();
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    const Gpu& gpu = machine.gpus[i];
+    unsigned large = 1, middle = 3, small = 7;
+    for (const Gpu& described : gpu.instances) {
+      Gpu instance = described;
+      instance.name = gpu.name + " MIG " + instance.profile;
+      instance.parent = i;
+      instance.cc_major = gpu.cc_major;
+      instance.cc_minor = gpu.cc_minor;
+      instance.pci_domain = gpu.pci_domain;
+      instance.pci_bus = gpu.pci_bus;
+      instance.pci_device = gpu.pci_device;
+      instance.numa_node = gpu.numa_node;
+      instance.context_bytes = gpu.context_bytes;
+      instance.fail_alloc_at = gpu.fail_alloc_at;
+      instance.lost_at = gpu.lost_at;
+      instance.gpu_instance = instance.slices == 7   ? 0
+                              : instance.slices >= 3 ? large++
+                              : instance.slices == 2 ? middle++
+                                                     : small++;
+      // Behind the numbers of all GPUs.
+      make_uuid(instance.uuid, seed, kMaxGpus + machine.instances.size(),
+                static_cast<unsigned char>(0x30 + machine.instances.size()));
+      machine.instances.push_back(std::move(instance));
+    }
+  }
 }
 
 bool is_zero(const Uuid& uuid) {
@@ -160,6 +217,58 @@ std::string model_names() {
   return names;
 }
 
+namespace {
+
+// As nvidia-smi lists it of A100 and H100; of other GPUs an eighth a slice, in whole pairs.
+int multiprocessors_of(const Gpu& gpu, unsigned slices, bool wide) {
+  if (gpu.multiprocessors == 132) {
+    constexpr int kHopper[] = {0, 16, 32, 60, 64, 0, 0, 132};
+    return wide ? 26 : kHopper[slices];
+  }
+  if (gpu.multiprocessors == 108) return 14 * static_cast<int>(slices);
+  if (slices == 7) return gpu.multiprocessors;
+  return std::max(1, gpu.multiprocessors / 8 / 2 * 2 * static_cast<int>(slices));
+}
+
+}  // namespace
+
+tl::expected<Gpu, std::string> split_off(const Gpu& gpu, std::string_view profile) {
+  const std::string quoted = "\"" + std::string(profile) + "\"";
+  const std::string text(profile);
+  unsigned slices = 0, gigabytes = 0;
+  int end = 0;
+  if (sscanf(text.c_str(), "%1ug.%4ugb%n", &slices, &gigabytes, &end) != 2 ||
+      static_cast<size_t>(end) != text.size() || gigabytes == 0)
+    return tl::unexpected(quoted + " is no profile; write for example \"3g.40gb\"");
+  if (slices != 1 && slices != 2 && slices != 3 && slices != 4 && slices != 7)
+    return tl::unexpected(quoted + " is no profile; a GPU is split into parts of 1g, 2g, 3g, 4g or 7g");
+  if (gpu.cc_major < 8 || gpu.cc_minor != 0)
+    return tl::unexpected("a GPU of compute capability " + std::to_string(gpu.cc_major) + "." +
+                          std::to_string(gpu.cc_minor) +
+                          " has no MIG; take a100, a100-40, h100, h200 or b200");
+  // Profiles are named after about their share, in eighths of the memory.
+  const double eighth = static_cast<double>(gpu.memory_bytes) / static_cast<double>(kGiB) / 8;
+  const double share = gigabytes / eighth;
+  const auto memory_slices = static_cast<unsigned>(std::lround(share));
+  const unsigned least = slices == 3 ? 4 : slices == 7 ? 8 : slices;
+  const bool wide = slices == 1 && memory_slices == 2;
+  if (std::abs(share - memory_slices) > 0.15 || (memory_slices != least && !wide)) {
+    const auto named = [&](unsigned of_eight) {
+      return std::to_string(static_cast<int>(std::lround(eighth * of_eight)));
+    };
+    return tl::unexpected(quoted + " is no profile of this GPU; it has 1g." + named(1) + "gb, 1g." +
+                          named(2) + "gb, 2g." + named(2) + "gb, 3g." + named(4) + "gb, 4g." + named(4) +
+                          "gb and 7g." + named(8) + "gb");
+  }
+  Gpu instance;
+  instance.profile = text;
+  instance.slices = slices;
+  instance.memory_slices = memory_slices;
+  instance.memory_bytes = gpu.memory_bytes / 8 * memory_slices;
+  instance.multiprocessors = multiprocessors_of(gpu, slices, wide);
+  return instance;
+}
+
 void complete(Machine& machine) {
   const size_t count = machine.gpus.size();
   for (size_t i = 0; i < count; ++i) {
@@ -175,19 +284,9 @@ void complete(Machine& machine) {
   });
   set_peers(machine);
   const uint64_t seed = hash(canonical(machine));
-  for (size_t i = 0; i < count; ++i) {
-    Uuid& uuid = machine.gpus[i].uuid;
-    if (!is_zero(uuid)) continue;
-    // "S0", then the GPU's place: a person recognises a simulated UUID, and GPU-5130 … GPU-5133 are short
-    // unique prefixes for the command line.
-    const uint64_t high = mix(seed + 2 * i), low = mix(seed + 2 * i + 1);
-    for (int byte = 0; byte < 8; ++byte) {
-      uuid[static_cast<size_t>(byte)] = static_cast<unsigned char>(high >> (8 * byte));
-      uuid[static_cast<size_t>(byte + 8)] = static_cast<unsigned char>(low >> (8 * byte));
-    }
-    uuid[0] = 0x51;
-    uuid[1] = static_cast<unsigned char>(0x30 + i);
-  }
+  for (size_t i = 0; i < count; ++i)
+    make_uuid(machine.gpus[i].uuid, seed, i, static_cast<unsigned char>(0x30 + i));
+  list_instances(machine, seed);
   char key[17];
   snprintf(key, sizeof key, "%016llx", static_cast<unsigned long long>(hash(canonical(machine))));
   machine.key = key;
@@ -274,6 +373,11 @@ std::string uuid_text(const Uuid& u) {
            u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
            u[15]);
   return text;
+}
+
+std::string uuid_text(const Gpu& gpu) {
+  const std::string text = uuid_text(gpu.uuid);
+  return gpu.is_instance() ? std::string("MIG") + text.substr(3) : text;
 }
 
 std::string pci_text(const Gpu& gpu) {

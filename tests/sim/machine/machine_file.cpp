@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 
 #include "machine.h"
 
@@ -50,19 +52,27 @@ struct Reader {
       fail(node, bytes.error());
   }
 
+  // For what only shows when the whole file is read.
+  void fail(const Gpu& gpu, const std::string& why) {
+    if (error.empty())
+      error = path + ":" + std::to_string(gpu.line) + ":" + std::to_string(gpu.column) + ": " + why;
+  }
+
   void unknown(const toml::key& key, const char* known) {
     fail(key.source(), "unknown key " + std::string(key.str()) + "; known are " + known);
   }
 };
 
-constexpr const char* kTopKeys = "version, driver_version, peers, gpu";
+constexpr const char* kTopKeys = "version, driver_version, peers, slow, gpu";
 constexpr const char* kGpuKeys =
     "model, count, name, memory, compute_capability, multiprocessors, uuid, pci, numa, context, "
     "fastest_rank, "
-    "fail_alloc_at";
+    "fail_alloc_at, lost_at, mig";
+constexpr const char* kInstanceKeys = "profile, count, uuid, multiprocessors";
+constexpr const char* kSlowKeys = "call, ms";
 
-bool parse_uuid(std::string_view text, Uuid& out) {
-  if (text.substr(0, 4) != "GPU-" || text.size() != 40) return false;
+bool parse_uuid(std::string_view text, std::string_view kind, Uuid& out) {
+  if (text.substr(0, 4) != kind || text.size() != 40) return false;
   size_t nibble = 0;
   for (size_t i = 4; i < text.size(); ++i) {
     if (i == 12 || i == 17 || i == 22 || i == 27) {
@@ -77,6 +87,106 @@ bool parse_uuid(std::string_view text, Uuid& out) {
     ++nibble;
   }
   return nibble == 32 && std::any_of(out.begin(), out.end(), [](unsigned char c) { return c != 0; });
+}
+
+void read_uuid(Reader& reader, const toml::node& node, const std::string& kind, Uuid& out) {
+  std::string text;
+  if (reader.value(node, "uuid", "text", text) && !parse_uuid(text, kind, out))
+    reader.fail(node,
+                "\"" + text + "\" is no UUID; write " + kind + "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in hex");
+}
+
+void place(Gpu& gpu, const toml::node& node) {
+  gpu.line = node.source().begin.line;
+  gpu.column = node.source().begin.column;
+}
+
+// The list, of which each entry is a table.
+template <class Each>
+void read_tables(Reader& reader, const toml::node& node, const std::string& key, const std::string& write,
+                 Each each) {
+  const toml::array* tables = node.as_array();
+  if (tables == nullptr || (!tables->empty() && !tables->is_homogeneous(toml::node_type::table))) {
+    reader.fail(node, key + " is not a list of tables; write " + write);
+    return;
+  }
+  for (const toml::node& table : *tables) each(*table.as_table());
+}
+
+void read_instance(Reader& reader, const toml::table& table, Gpu& gpu) {
+  int64_t count = 1, multiprocessors = 0;
+  Gpu instance;
+  const toml::node* profile = table.get("profile");
+  std::string text;
+  if (profile == nullptr) {
+    reader.fail(table, "an instance has no profile; write profile = \"3g.40gb\"");
+  } else if (reader.value(*profile, "profile", "text", text)) {
+    if (auto made = split_off(gpu, text))
+      instance = *made;
+    else
+      reader.fail(*profile, made.error());
+  }
+  place(instance, table);
+  for (const auto& [key, node] : table) {
+    const std::string_view k = key.str();
+    if (k == "profile") continue;
+    if (k == "count")
+      reader.number(node, "count", 1, 7, count);
+    else if (k == "uuid")
+      read_uuid(reader, node, "MIG-", instance.uuid);
+    else if (k == "multiprocessors")
+      reader.number(node, "multiprocessors", 1, gpu.multiprocessors, multiprocessors);
+    else
+      reader.unknown(key, kInstanceKeys);
+  }
+  if (multiprocessors != 0) instance.multiprocessors = static_cast<int>(multiprocessors);
+  if (count > 1 && table.contains("uuid"))
+    reader.fail(table,
+                "count with uuid would make several instances the same one; write a [[gpu.mig]] for each");
+  gpu.instances.insert(gpu.instances.end(), static_cast<size_t>(count), instance);
+}
+
+// After the GPU's other keys, which the sizes of its profiles follow from.
+void read_instances(Reader& reader, const toml::node& node, Gpu& gpu) {
+  gpu.mig = true;
+  read_tables(reader, node, "mig", "[[gpu.mig]] below its [[gpu]]",
+              [&](const toml::table& table) { read_instance(reader, table, gpu); });
+  unsigned slices = 0, memory = 0;
+  for (const Gpu& instance : gpu.instances) {
+    slices += instance.slices;
+    memory += instance.memory_slices;
+    if (slices > 7 || memory > 8)
+      reader.fail(instance, "the instances of this GPU take " + std::to_string(slices) + " of 7 slices and " +
+                                std::to_string(memory) + " of 8 parts of its memory; leave this one out");
+  }
+}
+
+bool is_call(std::string_view name) {
+  constexpr std::string_view kCalls[] = {
+#define GPUFENCE_DRIVER_EXPORT(exported, unversioned, version, per_thread) #exported,
+#include "driver_exports.inc"
+  };
+  return std::find(std::begin(kCalls), std::end(kCalls), name) != std::end(kCalls);
+}
+
+void read_slow(Reader& reader, const toml::table& table, Machine& machine) {
+  Slow slow;
+  int64_t ms = 0;
+  for (const auto& [key, node] : table) {
+    if (key.str() == "call") {
+      if (reader.value(node, "call", "text", slow.call) && !is_call(slow.call))
+        reader.fail(node,
+                    "\"" + slow.call + "\" is no call of the driver; write for example \"cuMemAlloc_v2\"");
+    } else if (key.str() == "ms") {
+      reader.number(node, "ms", 1, 600'000, ms);
+    } else {
+      reader.unknown(key, kSlowKeys);
+    }
+  }
+  if (slow.call.empty() || ms == 0)
+    reader.fail(table, "a slow call needs both; write call = \"cuMemAlloc_v2\" and ms = 200");
+  slow.ns = static_cast<uint64_t>(ms) * 1'000'000;
+  machine.slow.push_back(std::move(slow));
 }
 
 void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
@@ -95,7 +205,7 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
     int64_t n = 0;
     std::string text;
     if (k == "model") {
-      continue;
+      continue;  // read above, as the other values come from it
     } else if (k == "count") {
       reader.number(node, "count", 1, kMaxGpus, count);
     } else if (k == "name") {
@@ -116,9 +226,7 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
       reader.number(node, "multiprocessors", 1, 1024, n);
       gpu.multiprocessors = static_cast<int>(n);
     } else if (k == "uuid") {
-      if (reader.value(node, "uuid", "text", text) && !parse_uuid(text, gpu.uuid))
-        reader.fail(node,
-                    "\"" + text + "\" is no UUID; write GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx in hex");
+      read_uuid(reader, node, "GPU-", gpu.uuid);
     } else if (k == "pci") {
       int end = 0;
       if (reader.value(node, "pci", "text", text) &&
@@ -136,11 +244,23 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
     } else if (k == "fail_alloc_at") {
       reader.number(node, "fail_alloc_at", 1, INT64_MAX, n);
       gpu.fail_alloc_at = static_cast<uint64_t>(n);
+    } else if (k == "lost_at") {
+      reader.number(node, "lost_at", 1, INT64_MAX, n);
+      gpu.lost_at = static_cast<uint64_t>(n);
+    } else if (k == "mig") {
+      continue;
     } else {
       reader.unknown(key, kGpuKeys);
     }
   }
   if (memory_given && !context_given) gpu.context_bytes = std::min(gpu.context_bytes, gpu.memory_bytes / 16);
+  place(gpu, table);
+  if (const toml::node* node = table.get("mig")) read_instances(reader, *node, gpu);
+  if (count > 1 && std::any_of(gpu.instances.begin(), gpu.instances.end(),
+                               [](const Gpu& instance) { return instance.uuid != Uuid{}; }))
+    reader.fail(
+        table,
+        "count with the uuid of an instance would make several the same one; write a [[gpu]] for each");
   if (count > 1 && (table.contains("uuid") || table.contains("pci")))
     reader.fail(table,
                 "count with uuid or pci would make several GPUs the same one; write a [[gpu]] for each");
@@ -195,13 +315,12 @@ tl::expected<Machine, std::string> read_machine_file(const std::string& path) {
       machine.driver_version = static_cast<int>(version);
     } else if (key.str() == "peers") {
       read_peers(reader, node, machine.peers);
+    } else if (key.str() == "slow") {
+      read_tables(reader, node, "slow", "[[slow]]",
+                  [&](const toml::table& slow) { read_slow(reader, slow, machine); });
     } else if (key.str() == "gpu") {
-      const toml::array* gpus = node.as_array();
-      if (gpus == nullptr || !gpus->is_homogeneous(toml::node_type::table)) {
-        reader.fail(node, "gpu is not a list of tables; write [[gpu]]");
-        continue;
-      }
-      for (const toml::node& gpu : *gpus) read_gpu(reader, *gpu.as_table(), machine);
+      read_tables(reader, node, "gpu", "[[gpu]]",
+                  [&](const toml::table& gpu) { read_gpu(reader, gpu, machine); });
     } else {
       reader.unknown(key, kTopKeys);
     }
@@ -210,22 +329,35 @@ tl::expected<Machine, std::string> read_machine_file(const std::string& path) {
   if (machine.gpus.empty() || machine.gpus.size() > kMaxGpus)
     return tl::unexpected(path + ":1:1: " + std::to_string(machine.gpus.size()) + " GPUs; describe 1 to " +
                           std::to_string(kMaxGpus) + " with [[gpu]]");
+  // In the order of PCI ids, which only the complete machine has; the text stands where peers does.
   for (const std::vector<int>& group : machine.peers.groups)
     for (int index : group)
       if (index >= static_cast<int>(machine.gpus.size()))
-        return tl::unexpected(path + ":1:1: peers names GPU " + std::to_string(index) + "; the last one is " +
-                              std::to_string(machine.gpus.size() - 1));
+        reader.fail(*parsed.table().get("peers"), "peers names GPU " + std::to_string(index) +
+                                                      "; the last one is " +
+                                                      std::to_string(machine.gpus.size() - 1));
+  if (!reader.error.empty()) return tl::unexpected(reader.error);
   complete(machine);
-  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+  for (const std::vector<int>& group : machine.peers.groups)
+    for (int index : group)
+      if (machine.gpus[static_cast<size_t>(index)].mig)
+        reader.fail(*parsed.table().get("peers"), "peers names GPU " + std::to_string(index) +
+                                                      ", which is split (mig) and has none; leave it out");
+  if (machine.units() > kMaxUnits)
+    reader.fail(machine.instances.back(), std::to_string(machine.units()) + " GPUs and instances; at most " +
+                                              std::to_string(kMaxUnits) + " are simulated");
+  for (size_t i = 0; i < machine.units(); ++i) {
+    const Gpu& unit = machine.unit(i);
     for (size_t j = 0; j < i; ++j) {
-      if (pci_text(machine.gpus[i]) == pci_text(machine.gpus[j]))
-        return tl::unexpected(path + ":1:1: two GPUs at PCI id " + pci_text(machine.gpus[i]) +
-                              "; give every GPU its own");
-      if (machine.gpus[i].uuid == machine.gpus[j].uuid)
-        return tl::unexpected(path + ":1:1: two GPUs with UUID " + uuid_text(machine.gpus[i].uuid) +
-                              "; give every GPU its own");
+      const Gpu& before = machine.unit(j);
+      const Gpu& later = before.line > unit.line ? before : unit;
+      if (!unit.is_instance() && pci_text(unit) == pci_text(before))
+        reader.fail(later, "two GPUs at PCI id " + pci_text(unit) + "; give every GPU its own");
+      if (unit.uuid == before.uuid)
+        reader.fail(later, "two GPUs with UUID " + uuid_text(unit) + "; give every GPU its own");
     }
   }
+  if (!reader.error.empty()) return tl::unexpected(reader.error);
   return machine;
 }
 

@@ -26,7 +26,7 @@
 namespace gpufence::sim {
 namespace {
 
-constexpr uint64_t kMagic = 0x31656d6973667067;  // "gpfsime1"
+constexpr uint64_t kMagic = 0x32656d6973667067;  // "gpfsime2"
 constexpr size_t kSlots = 2048;
 constexpr uint64_t kMicrosecond = 1'000, kMillisecond = 1'000'000;  // in nanoseconds
 
@@ -59,28 +59,31 @@ void say(const std::string& line) {
 
 struct Occupancy::Area {
   std::atomic<uint64_t> magic;
-  uint64_t gpus;
+  uint64_t units;
   uint64_t slots;
   std::atomic<uint64_t> slots_ever;  // no slot at or above this one was ever taken
   char key[32];
-  std::atomic<uint64_t> lock[kMaxGpus];
-  std::atomic<uint64_t> used[kMaxGpus];
-  // Then a row a slot: pid (0: free), and bytes by GPU.
+  std::atomic<uint64_t> lock[kMaxUnits];
+  std::atomic<uint64_t> used[kMaxUnits];
+  // Then a row a slot: pid (0: free), the GPUs that it lost, and bytes by unit.
 
-  static size_t row_words(size_t gpus) { return 1 + gpus; }
-  static size_t size(size_t gpus) { return sizeof(Area) + kSlots * row_words(gpus) * sizeof(uint64_t); }
-  std::atomic<uint64_t>* row(size_t slot, size_t gpu_count) {
-    return reinterpret_cast<std::atomic<uint64_t>*>(this + 1) + slot * row_words(gpu_count);
+  static constexpr size_t kBytes = 2;  // where they begin in a row
+  static size_t row_words(size_t of_units) { return kBytes + of_units; }
+  static size_t size(size_t of_units) {
+    return sizeof(Area) + kSlots * row_words(of_units) * sizeof(uint64_t);
+  }
+  std::atomic<uint64_t>* row(size_t slot, size_t of_units) {
+    return reinterpret_cast<std::atomic<uint64_t>*>(this + 1) + slot * row_words(of_units);
   }
   void format(const Machine& machine) {
-    gpus = machine.gpus.size();
+    units = machine.units();
     slots = kSlots;
     snprintf(key, sizeof key, "%s", machine.key.c_str());
     magic.store(kMagic, std::memory_order_release);
   }
   bool is_of(const Machine& machine) const {
-    return magic.load(std::memory_order_acquire) == kMagic && gpus == machine.gpus.size() &&
-           slots == kSlots && memcmp(key, machine.key.c_str(), machine.key.size() + 1) == 0;
+    return magic.load(std::memory_order_acquire) == kMagic && units == machine.units() && slots == kSlots &&
+           memcmp(key, machine.key.c_str(), machine.key.size() + 1) == 0;
   }
 };
 
@@ -90,7 +93,7 @@ struct flock slot_range(const Machine& machine, size_t slot, short type) {
   struct flock range {};
   range.l_type = type;
   range.l_whence = SEEK_SET;
-  const size_t row_bytes = Occupancy::Area::row_words(machine.gpus.size()) * sizeof(uint64_t);
+  const size_t row_bytes = Occupancy::Area::row_words(machine.units()) * sizeof(uint64_t);
   range.l_start = static_cast<off_t>(sizeof(Occupancy::Area) + slot * row_bytes);
   range.l_len = static_cast<off_t>(row_bytes);
   return range;
@@ -109,7 +112,7 @@ bool publish(const std::string& path, const Machine& machine, bool over) {
   const std::string aside = path + suffix;
   const int fd = open(aside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return false;
-  const size_t size = Occupancy::Area::size(machine.gpus.size());
+  const size_t size = Occupancy::Area::size(machine.units());
   bool done = false;
   // Allocate first: a full tmpfs lets ftruncate pass and then kills at the first touch.
   if (posix_fallocate(fd, 0, static_cast<off_t>(size)) == 0) {
@@ -157,7 +160,7 @@ int open_file(const std::string& path, const Machine& machine) {
       errno = EPERM;
       return -1;
     }
-    if (static_cast<uint64_t>(s.st_size) == Occupancy::Area::size(machine.gpus.size()) &&
+    if (static_cast<uint64_t>(s.st_size) == Occupancy::Area::size(machine.units()) &&
         !wrong_content(fd, machine))
       return fd;
     replace_damaged(fd, path, machine);
@@ -219,48 +222,53 @@ void keep_forks_out() {
 
 Occupancy::Occupancy(const Machine& machine) : machine_(machine), path_(file_path(machine)) {
   keep_forks_out();
-  const size_t gpus = machine.gpus.size();
-  if (gpus == 0 || !join()) {
+  const size_t units = machine.units();
+  if (units == 0 || !join()) {
     const int why = errno;
-    auto* own = static_cast<Area*>(calloc(1, Area::size(gpus)));
+    auto* own = static_cast<Area*>(calloc(1, Area::size(units)));
     if (own == nullptr) abort();  // not even 200 KiB at start: nothing of this process would work
     own->format(machine);
     own->slots_ever.store(1);
     area_.store(own);
-    if (gpus != 0)
+    if (units != 0)
       say("simulated GPUs: " + path_ + ": " + strerror(why) +
           "; other processes are not seen; make it writable or set GPUFENCE_SIM_DIR to a directory that is");
   }
   lock_word_ = (now_ns() << 16) | (slot_ + 1);
   // What a dead predecessor left in this slot goes.
-  for (size_t gpu = 0; gpu < gpus; ++gpu) {
-    if (area_.load()->row(slot_, gpus)[1 + gpu].load() == 0) continue;
+  for (size_t gpu = 0; gpu < units; ++gpu) {
+    if (area_.load()->row(slot_, units)[Area::kBytes + gpu].load() == 0) continue;
     Area* area = lock(gpu, nullptr);
-    area->row(slot_, gpus)[1 + gpu].store(0);
+    area->row(slot_, units)[Area::kBytes + gpu].store(0);
     recount(*area, gpu);
     area->lock[gpu].store(0, std::memory_order_release);
   }
-  area_.load()->row(slot_, gpus)[0].store(static_cast<uint64_t>(getpid()));
+  area_.load()->row(slot_, units)[1].store(0);
+  area_.load()->row(slot_, units)[0].store(static_cast<uint64_t>(getpid()));
+}
+
+void Occupancy::mark_lost(size_t gpu) {
+  area_.load()->row(slot_, machine_.units())[1].fetch_or(uint64_t{1} << gpu);
 }
 
 bool Occupancy::join() {
   std::lock_guard<std::mutex> held(descriptor_open);
   const int fd = open_file(path_, machine_);
   if (fd < 0) return false;
-  const size_t gpus = machine_.gpus.size();
+  const size_t units = machine_.units();
   struct stat s;
-  void* at = fstat(fd, &s) == 0 ? mmap(nullptr, Area::size(gpus), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+  void* at = fstat(fd, &s) == 0 ? mmap(nullptr, Area::size(units), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
                                 : MAP_FAILED;
   if (at == MAP_FAILED) {
     close(fd);
     return false;
   }
-  madvise(at, Area::size(gpus), MADV_DONTFORK);
+  madvise(at, Area::size(units), MADV_DONTFORK);
   auto* area = static_cast<Area*>(at);
   // Slots that say free first: asking the kernel about a thousand others takes half a millisecond.
   for (int pass = 0; pass < 2; ++pass) {
     for (size_t slot = 0; slot < kSlots; ++slot) {
-      if (pass == 0 && area->row(slot, gpus)[0].load() != 0) continue;
+      if (pass == 0 && area->row(slot, units)[0].load() != 0) continue;
       struct flock range = slot_range(machine_, slot, F_WRLCK);
       if (fcntl(fd, F_OFD_SETLK, &range) != 0) continue;
       close(fd);  // the mapping keeps the description, and with it the lock, alive
@@ -275,7 +283,7 @@ bool Occupancy::join() {
     }
   }
   close(fd);
-  munmap(at, Area::size(gpus));
+  munmap(at, Area::size(units));
   errno = EUSERS;
   return false;
 }
@@ -317,11 +325,12 @@ Occupancy::Area* Occupancy::lock(size_t gpu, Probe* probe) {
 }
 
 void Occupancy::recount(Area& area, size_t gpu) {
-  const size_t gpus = machine_.gpus.size();
-  uint64_t sum = area.row(slot_, gpus)[1 + gpu].load();
+  const size_t units = machine_.units();
+  uint64_t sum = area.row(slot_, units)[Area::kBytes + gpu].load();
   const size_t ever = std::min<size_t>(area.slots_ever.load(), kSlots);
   for (size_t slot = 0; slot < ever; ++slot)
-    if (slot != slot_ && area.row(slot, gpus)[0].load() != 0) sum += area.row(slot, gpus)[1 + gpu].load();
+    if (slot != slot_ && area.row(slot, units)[0].load() != 0)
+      sum += area.row(slot, units)[Area::kBytes + gpu].load();
   area.used[gpu].store(sum);
 }
 
@@ -329,20 +338,21 @@ void Occupancy::recount(Area& area, size_t gpu) {
 void Occupancy::reap(size_t gpu) {
   last_reap_ns_.store(now_ns());
   if (file_inode_ == 0) return;
-  const size_t gpus = machine_.gpus.size();
+  const size_t units = machine_.units();
   Probe probe(*this);
   Area* area = area_.load();
   const size_t ever = std::min<size_t>(area->slots_ever.load(), kSlots);
   for (size_t slot = 0; slot < ever; ++slot) {
-    std::atomic<uint64_t>* row = area->row(slot, gpus);
+    std::atomic<uint64_t>* row = area->row(slot, units);
     if (row[0].load() == 0 || !probe.seize(slot)) continue;
-    for (size_t g = 0; g < gpus; ++g) {
-      if (row[1 + g].load() == 0) continue;
+    for (size_t g = 0; g < units; ++g) {
+      if (row[Area::kBytes + g].load() == 0) continue;
       Area* locked = lock(g, &probe);
-      row[1 + g].store(0);
+      row[Area::kBytes + g].store(0);
       recount(*locked, g);
       locked->lock[g].store(0, std::memory_order_release);
     }
+    row[1].store(0);
     row[0].store(0);
     probe.let_go();
   }
@@ -356,15 +366,16 @@ void Occupancy::leave(const char* why) {
   static std::mutex leaving;
   std::lock_guard<std::mutex> one(leaving);
   if (file_inode_ == 0) return;
-  const size_t gpus = machine_.gpus.size();
-  auto* own = static_cast<Area*>(calloc(1, Area::size(gpus)));
+  const size_t units = machine_.units();
+  auto* own = static_cast<Area*>(calloc(1, Area::size(units)));
   if (own == nullptr) return;
   own->format(machine_);
-  for (size_t gpu = 0; gpu < gpus; ++gpu) {
-    const uint64_t mine = area_.load()->row(slot_, gpus)[1 + gpu].load();
-    own->row(slot_, gpus)[1 + gpu].store(mine);
+  for (size_t gpu = 0; gpu < units; ++gpu) {
+    const uint64_t mine = area_.load()->row(slot_, units)[Area::kBytes + gpu].load();
+    own->row(slot_, units)[Area::kBytes + gpu].store(mine);
     own->used[gpu].store(mine);
   }
+  own->row(slot_, units)[1].store(area_.load()->row(slot_, units)[1].load());
   file_inode_.store(0);
   area_.store(own);
   say("simulated GPUs: " + path_ + ": " + why +
@@ -372,10 +383,10 @@ void Occupancy::leave(const char* why) {
 }
 
 bool Occupancy::reserve(size_t gpu, uint64_t bytes) {
-  const uint64_t total = machine_.gpus[gpu].memory_bytes;
+  const uint64_t total = machine_.unit(gpu).memory_bytes;
   for (bool again = true;; again = false) {
     Area* area = lock(gpu, nullptr);
-    std::atomic<uint64_t>& mine = area->row(slot_, machine_.gpus.size())[1 + gpu];
+    std::atomic<uint64_t>& mine = area->row(slot_, machine_.units())[Area::kBytes + gpu];
     const uint64_t used = area->used[gpu].load(std::memory_order_relaxed);
     const bool fits = used <= total && bytes <= total - used;
     if (fits) {
@@ -390,7 +401,7 @@ bool Occupancy::reserve(size_t gpu, uint64_t bytes) {
 
 void Occupancy::release(size_t gpu, uint64_t bytes) {
   Area* area = lock(gpu, nullptr);
-  std::atomic<uint64_t>& mine = area->row(slot_, machine_.gpus.size())[1 + gpu];
+  std::atomic<uint64_t>& mine = area->row(slot_, machine_.units())[Area::kBytes + gpu];
   const uint64_t held = mine.load(std::memory_order_relaxed),
                  used = area->used[gpu].load(std::memory_order_relaxed);
   mine.store(held - std::min(held, bytes), std::memory_order_release);
@@ -401,31 +412,34 @@ void Occupancy::release(size_t gpu, uint64_t bytes) {
 uint64_t Occupancy::used(size_t gpu) {
   Area* area = area_.load(std::memory_order_acquire);
   const uint64_t total = area->used[gpu].load(std::memory_order_relaxed);
-  if (total == area->row(slot_, machine_.gpus.size())[1 + gpu].load(std::memory_order_relaxed)) return total;
+  if (total == area->row(slot_, machine_.units())[Area::kBytes + gpu].load(std::memory_order_relaxed))
+    return total;
   // Others hold some of it: are they alive? Exact with few neighbours, every 20 ms with many (1 µs each).
   if (area->slots_ever.load() <= 16 || now_ns() - last_reap_ns_.load() > 20 * kMillisecond) reap(gpu);
-  return std::min(area_.load()->used[gpu].load(), machine_.gpus[gpu].memory_bytes);
+  return std::min(area_.load()->used[gpu].load(), machine_.unit(gpu).memory_bytes);
 }
 
 std::vector<Holder> holders(const Machine& machine) {
   std::vector<Holder> found;
-  const size_t gpus = machine.gpus.size();
-  if (gpus == 0) return found;
+  const size_t units = machine.units();
+  if (units == 0) return found;
   const int fd = open(file_path(machine).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return found;
   struct stat s;
-  const size_t size = Occupancy::Area::size(gpus);
+  const size_t size = Occupancy::Area::size(units);
   if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() &&
       static_cast<size_t>(s.st_size) == size && !wrong_content(fd, machine)) {
     std::vector<uint64_t> words(size / sizeof(uint64_t));
     if (pread(fd, words.data(), size, 0) == static_cast<ssize_t>(size)) {
       const uint64_t* row = words.data() + sizeof(Occupancy::Area) / sizeof(uint64_t);
-      for (size_t slot = 0; slot < kSlots; ++slot, row += Occupancy::Area::row_words(gpus)) {
-        if (row[0] == 0 || std::all_of(row + 1, row + 1 + gpus, [](uint64_t bytes) { return bytes == 0; }))
+      for (size_t slot = 0; slot < kSlots; ++slot, row += Occupancy::Area::row_words(units)) {
+        const uint64_t* bytes = row + Occupancy::Area::kBytes;
+        if (row[0] == 0 ||
+            (row[1] == 0 && std::all_of(bytes, bytes + units, [](uint64_t b) { return b == 0; })))
           continue;
         struct flock range = slot_range(machine, slot, F_WRLCK);
         if (fcntl(fd, F_OFD_GETLK, &range) != 0 || range.l_type == F_UNLCK) continue;
-        found.push_back({static_cast<pid_t>(row[0]), std::vector<uint64_t>(row + 1, row + 1 + gpus)});
+        found.push_back({static_cast<pid_t>(row[0]), std::vector<uint64_t>(bytes, bytes + units), row[1]});
       }
     }
   }

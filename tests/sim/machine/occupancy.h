@@ -21,10 +21,12 @@ class Occupancy {
   explicit Occupancy(const Machine& machine);
   Occupancy(const Occupancy&) = delete;
 
-  // bytes on the GPU of that host index; false when they do not fit beside what all live processes hold.
+  // bytes on the unit of that index; false when they do not fit beside what all live processes hold.
   bool reserve(size_t gpu, uint64_t bytes);
   void release(size_t gpu, uint64_t bytes);
   uint64_t used(size_t gpu);  // by all live processes, bytes
+  // This process has lost the GPU of that host index: NVML tells everybody, for as long as it lives.
+  void mark_lost(size_t gpu);
   bool shared() const { return file_inode_ != 0; }
 
   struct Area;
@@ -54,11 +56,12 @@ void keep_forks_out();
 
 struct Holder {
   pid_t pid;
-  std::vector<uint64_t> bytes;  // by host index
+  std::vector<uint64_t> bytes;  // by unit
+  uint64_t lost = 0;            // GPUs that it lost, a bit for each host index
 };
 
-// The live processes with bytes on the machine, read without taking part in it. Empty where nothing is
-// shared.
+// The live processes with bytes on the machine, or without a GPU of it, read without taking part in it. Empty
+// where nothing is shared.
 std::vector<Holder> holders(const Machine& machine);
 
 }  // namespace gpufence::sim

@@ -16,7 +16,7 @@
 namespace gpufence::sim {
 
 extern constinit std::atomic<int> initialised;  // how often nvmlInit was called and not yet undone
-extern constinit char handles[kMaxGpus];        // a handle is the address of one of these, by host index
+extern constinit char handles[kMaxUnits];  // a handle is the address of one of these, by unit (machine.h)
 
 template <class Body>
 nvmlReturn_t call(bool arguments_good, Body&& body) {
@@ -24,13 +24,26 @@ nvmlReturn_t call(bool arguments_good, Body&& body) {
   return arguments_good ? body() : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-// Runs body with the GPU of that handle and its host index.
+// Whether a live process has lost the GPU of that host index.
+bool is_lost(size_t gpu);
+
+// Runs body with the GPU, or the instance, of that handle and its unit.
 template <class Body>
-nvmlReturn_t with_gpu(nvmlDevice_t handle, bool arguments_good, Body&& body) {
+nvmlReturn_t with_unit(nvmlDevice_t handle, bool arguments_good, Body&& body) {
   return call(arguments_good, [&] {
     const uintptr_t index = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(handles);
-    if (index >= this_machine().gpus.size()) return NVML_ERROR_INVALID_ARGUMENT;
-    return body(this_machine().gpus[index], index);
+    if (index >= this_machine().units()) return NVML_ERROR_INVALID_ARGUMENT;
+    const Gpu& unit = this_machine().unit(index);
+    if (is_lost(unit.is_instance() ? unit.parent : index)) return NVML_ERROR_GPU_IS_LOST;
+    return body(unit, index);
+  });
+}
+
+// The same for what is only told of a whole GPU, with its host index.
+template <class Body>
+nvmlReturn_t with_gpu(nvmlDevice_t handle, bool arguments_good, Body&& body) {
+  return with_unit(handle, arguments_good, [&](const Gpu& unit, size_t index) {
+    return unit.is_instance() ? NVML_ERROR_NOT_SUPPORTED : body(unit, index);
   });
 }
 

@@ -17,7 +17,16 @@
 namespace gpufence::sim {
 
 constinit std::atomic<int> initialised{0};
-constinit char handles[kMaxGpus] = {};
+constinit char handles[kMaxUnits] = {};
+
+bool is_lost(size_t gpu) {
+  const auto& gpus = this_machine().gpus;
+  // Only a machine with that fault has anybody to ask.
+  if (std::none_of(gpus.begin(), gpus.end(), [](const Gpu& one) { return one.lost_at != 0; })) return false;
+  for (const Holder& holder : holders(this_machine()))
+    if ((holder.lost >> gpu & 1) != 0) return true;
+  return false;
+}
 
 namespace {
 
@@ -55,43 +64,59 @@ void fill_pci(const Gpu& gpu, nvmlPciInfo_t* out, int version) {
   if (version >= 3) snprintf(out->busId, sizeof out->busId, "%s", long_pci(gpu).c_str());
 }
 
-uint64_t used_bytes(size_t gpu) {
+// What the unit is made of: itself, or a split GPU's instances.
+std::vector<size_t> parts_of(size_t unit) {
+  const Machine& machine = this_machine();
+  std::vector<size_t> parts;
+  if (!machine.unit(unit).mig) return {unit};
+  for (size_t i = machine.gpus.size(); i < machine.units(); ++i)
+    if (machine.unit(i).parent == unit) parts.push_back(i);
+  return parts;
+}
+
+uint64_t used_bytes(size_t unit) {
   uint64_t used = 0;
-  for (const Holder& holder : holders(this_machine())) used += holder.bytes[gpu];
-  return std::min(used, this_machine().gpus[gpu].memory_bytes);
+  for (const Holder& holder : holders(this_machine()))
+    for (size_t part : parts_of(unit)) used += holder.bytes[part];
+  return std::min(used, this_machine().unit(unit).memory_bytes);
 }
 
-void fill(nvmlProcessInfo_v1_t& out, const Holder& holder, size_t gpu) {
+void fill(nvmlProcessInfo_v1_t& out, const Holder& holder, size_t unit) {
   out.pid = static_cast<unsigned>(holder.pid);
-  out.usedGpuMemory = holder.bytes[gpu];
+  out.usedGpuMemory = holder.bytes[unit];
 }
 
-void fill(nvmlProcessInfo_v2_t& out, const Holder& holder, size_t gpu) {
+void fill(nvmlProcessInfo_v2_t& out, const Holder& holder, size_t unit) {
+  const Gpu& gpu = this_machine().unit(unit);
+  constexpr unsigned kNone = 0xffffffffu;  // no MIG
   out.pid = static_cast<unsigned>(holder.pid);
-  out.usedGpuMemory = holder.bytes[gpu];
-  out.gpuInstanceId = 0xffffffffu;  // no MIG
-  out.computeInstanceId = 0xffffffffu;
+  out.usedGpuMemory = holder.bytes[unit];
+  out.gpuInstanceId = gpu.is_instance() ? gpu.gpu_instance : kNone;
+  out.computeInstanceId = gpu.is_instance() ? gpu.compute_instance : kNone;
 }
 
-void fill(nvmlProcessDetail_v1_t& out, const Holder& holder, size_t gpu) {
+void fill(nvmlProcessDetail_v1_t& out, const Holder& holder, size_t unit) {
   nvmlProcessInfo_v2_t info;
-  fill(info, holder, gpu);
+  fill(info, holder, unit);
   out = {info.pid, info.usedGpuMemory, info.gpuInstanceId, info.computeInstanceId, 0};
 }
 
 template <class Info>
 nvmlReturn_t processes(nvmlDevice_t handle, unsigned* count, Info* infos) {
-  return with_gpu(handle, count != nullptr && (infos != nullptr || *count == 0), [&](const Gpu&, size_t gpu) {
-    const unsigned room = *count;
-    unsigned found = 0;
-    for (const Holder& holder : holders(this_machine())) {
-      if (holder.bytes[gpu] == 0) continue;
-      if (found < room) fill(infos[found], holder, gpu);
-      ++found;
-    }
-    *count = found;
-    return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
-  });
+  return with_unit(handle, count != nullptr && (infos != nullptr || *count == 0),
+                   [&](const Gpu&, size_t unit) {
+                     const unsigned room = *count;
+                     unsigned found = 0;
+                     for (const Holder& holder : holders(this_machine())) {
+                       for (size_t part : parts_of(unit)) {
+                         if (holder.bytes[part] == 0) continue;
+                         if (found < room) fill(infos[found], holder, part);
+                         ++found;
+                       }
+                     }
+                     *count = found;
+                     return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+                   });
 }
 
 // Compute processes only: nothing here draws, and there is no MPS.
@@ -129,9 +154,11 @@ nvmlReturn_t by_index(unsigned index, nvmlDevice_t* out) {
 }
 
 nvmlReturn_t by_uuid(const std::string& uuid, nvmlDevice_t* out) {
-  const auto& gpus = this_machine().gpus;
-  for (size_t i = 0; i < gpus.size(); ++i)
-    if (uuid_text(gpus[i].uuid) == uuid) return by_index(static_cast<unsigned>(i), out);
+  for (size_t i = 0; i < this_machine().units(); ++i) {
+    if (uuid_text(this_machine().unit(i)) != uuid) continue;
+    *out = handle_of(i);
+    return NVML_SUCCESS;
+  }
   return NVML_ERROR_NOT_FOUND;
 }
 
@@ -276,7 +303,9 @@ nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const nvmlUUID_t* uuid, nvmlDevice_t* ou
     if (uuid->type != NVML_UUID_TYPE_BINARY) return NVML_ERROR_INVALID_ARGUMENT;
     Uuid bytes;
     memcpy(bytes.data(), uuid->value.bytes, bytes.size());
-    return by_uuid(uuid_text(bytes), out);
+    for (size_t i = 0; i < this_machine().units(); ++i)
+      if (this_machine().unit(i).uuid == bytes) return by_uuid(uuid_text(this_machine().unit(i)), out);
+    return NVML_ERROR_NOT_FOUND;
   });
 }
 
@@ -290,12 +319,12 @@ nvmlReturn_t nvmlDeviceGetHandleBySerial(const char* number, nvmlDevice_t* out) 
 }
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* out, unsigned int length) {
-  return with_gpu(device, out != nullptr,
-                  [&](const Gpu& gpu, size_t) { return text(out, length, gpu.name); });
+  return with_unit(device, out != nullptr,
+                   [&](const Gpu& unit, size_t) { return text(out, length, unit.name); });
 }
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char* out, unsigned int length) {
-  return with_gpu(device, out != nullptr,
-                  [&](const Gpu& gpu, size_t) { return text(out, length, uuid_text(gpu.uuid)); });
+  return with_unit(device, out != nullptr,
+                   [&](const Gpu& unit, size_t) { return text(out, length, uuid_text(unit)); });
 }
 nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char* out, unsigned int length) {
   return with_gpu(device, out != nullptr,
@@ -345,7 +374,7 @@ nvmlReturn_t nvmlDeviceGetPciInfoExt(nvmlDevice_t device, nvmlPciInfoExt_t* out)
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
-  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t index) {
+  return with_unit(device, out != nullptr, [&](const Gpu& gpu, size_t index) {
     out->total = gpu.memory_bytes;
     out->used = used_bytes(index);
     out->free = out->total - out->used;
@@ -353,7 +382,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* out) {
   });
 }
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* out) {
-  return with_gpu(device, out != nullptr, [&](const Gpu& gpu, size_t index) {
+  return with_unit(device, out != nullptr, [&](const Gpu& gpu, size_t index) {
     if (out->version != nvmlMemory_v2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     out->total = gpu.memory_bytes;
     out->reserved = 0;
@@ -412,7 +441,7 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, uns
 }
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
-  return with_gpu(device, major != nullptr && minor != nullptr, [&](const Gpu& gpu, size_t) {
+  return with_unit(device, major != nullptr && minor != nullptr, [&](const Gpu& gpu, size_t) {
     *major = gpu.cc_major;
     *minor = gpu.cc_minor;
     return NVML_SUCCESS;
@@ -433,26 +462,4 @@ nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, nvmlBrandType_t* out) {
     *out = NVML_BRAND_NVIDIA;
     return NVML_SUCCESS;
   });
-}
-
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int* out) {
-  return simple(device, out, 0);
-}
-nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned int* out) {
-  return simple(device, out, 0);
-}
-
-// Where MIG exists it is off.
-nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int* current, unsigned int* pending) {
-  return with_gpu(device, current != nullptr && pending != nullptr, [&](const Gpu& gpu, size_t) {
-    if (gpu.cc_major < 8 || gpu.cc_minor != 0) return NVML_ERROR_NOT_SUPPORTED;
-    *current = *pending = NVML_DEVICE_MIG_DISABLE;
-    return NVML_SUCCESS;
-  });
-}
-nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int, nvmlDevice_t* out) {
-  return with_gpu(device, out != nullptr, [&](const Gpu&, size_t) { return NVML_ERROR_NOT_FOUND; });
-}
-nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t, nvmlDevice_t*) {
-  return call(false, [] { return NVML_SUCCESS; });
 }

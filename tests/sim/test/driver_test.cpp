@@ -74,7 +74,7 @@ TEST(Init, ABadMachineIsSaidInOneLine) {
                   EXPECT_EQ(cuInit(0), CUDA_ERROR_NO_DEVICE);
                 }),
       "gpufence: GPUFENCE_SIM: \"lots\" names no known model; use 4, 4x80GiB, 8xh100, h100 or the path of a "
-      "machine file (.toml); models: sim, b200, h200, h100, l40s, rtx4090, a100, a100-40, t4\n");
+      "machine file (.toml); models: sim, b200, h200, h100, l40s, rtx3090, rtx4090, a100, a100-40, t4\n");
 }
 
 TEST(Init, TheMaskIsReadAtCuInitAndNeverAgain) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -161,13 +162,13 @@ TEST(File, ErrorsNameFileLineAndColumn) {
       {"peers = \"some\"\n[[gpu]]\n",
        ":1:9: peers is no list of groups; write \"all\", \"none\" or host indices"},
       {"peers = [[0, -1]]\n[[gpu]]\n", ":1:9: peers is no list of groups"},
-      {"peers = [[0, 2]]\n[[gpu]]\ncount = 2\n", ":1:1: peers names GPU 2; the last one is 1"},
+      {"peers = [[0, 2]]\n[[gpu]]\ncount = 2\n", ":1:9: peers names GPU 2; the last one is 1"},
       {"[[gpu]]\ncount = 0\n", ":2:9: count is out of range; use 1 to 64"},
       {"gpu = 3\n", ":1:7: gpu is not a list of tables"},
       {"[[gpu]\n", ":1:"},
       {"", ":1:1: 0 GPUs"},
       {"[[gpu]]\npci = \"0000:02:00.0\"\n[[gpu]]\npci = \"0000:02:00.0\"\n",
-       "two GPUs at PCI id 0000:02:00.0"},
+       ":3:1: two GPUs at PCI id 0000:02:00.0; give every GPU its own"},
   };
   for (const auto& c : cases) {
     const File file(c.text);
@@ -175,6 +176,153 @@ TEST(File, ErrorsNameFileLineAndColumn) {
     EXPECT_EQ(said.find(file.path + ":"), 0u) << said;
     EXPECT_NE(said.find(c.error), std::string::npos) << said;
   }
+}
+
+TEST(Split, GpusHaveTheInstancesOfTheirProfiles) {
+  const File file(R"([[gpu]]
+model = "h100"
+[[gpu.mig]]
+profile = "3g.40gb"
+[[gpu.mig]]
+profile = "1g.10gb"
+count = 2
+multiprocessors = 15
+[[gpu]]
+model = "h100"
+)");
+  const Machine m = good(file.path);
+  ASSERT_EQ(m.gpus.size(), 2u);
+  ASSERT_EQ(m.instances.size(), 3u);
+  EXPECT_EQ(m.units(), 5u);
+  EXPECT_TRUE(m.gpus[0].mig);
+  EXPECT_FALSE(m.gpus[1].mig);
+  const Gpu& first = m.unit(2);
+  EXPECT_EQ(first.name, "NVIDIA H100 80GB HBM3 MIG 3g.40gb");
+  EXPECT_EQ(first.memory_bytes, 40 * kGiB);
+  EXPECT_EQ(first.multiprocessors, 60);
+  EXPECT_EQ(first.parent, 0u);
+  EXPECT_EQ(first.gpu_instance, 1u);
+  EXPECT_EQ(uuid_text(first).substr(0, 8), "MIG-5130");
+  EXPECT_EQ(m.unit(3).memory_bytes, 10 * kGiB);
+  EXPECT_EQ(m.unit(3).multiprocessors, 15);
+  EXPECT_EQ(m.unit(4).gpu_instance, 8u);
+  EXPECT_NE(m.unit(3).uuid, m.unit(4).uuid);
+  // "P2P is not supported" with MIG.
+  EXPECT_EQ(m.gpus[0].peers, 0u);
+  EXPECT_EQ(m.gpus[1].peers, 0u);
+  // Split otherwise it is another machine.
+  EXPECT_NE(m.key, good("2xh100").key);
+}
+
+TEST(Split, SizesFollowTheGpu) {
+  // As nvidia-smi lists them (NVIDIA's MIG user guide).
+  const struct {
+    const char *model, *profile;
+    uint64_t bytes;
+    int multiprocessors;
+  } cases[] = {{"a100-40", "1g.5gb", 5 * kGiB, 14},     {"a100-40", "3g.20gb", 20 * kGiB, 42},
+               {"a100", "7g.80gb", 80 * kGiB, 98},      {"a100", "4g.40gb", 40 * kGiB, 56},
+               {"h100", "2g.20gb", 20 * kGiB, 32},      {"h100", "1g.20gb", 20 * kGiB, 26},
+               {"h100", "7g.80gb", 80 * kGiB, 132},     {"h200", "1g.18gb", 141 * kGiB / 8, 16},
+               {"h200", "3g.71gb", 141 * kGiB / 2, 60}, {"b200", "1g.23gb", 180 * kGiB / 8, 18}};
+  for (const auto& c : cases) {
+    const File file("[[gpu]]\nmodel = \"" + std::string(c.model) + "\"\n[[gpu.mig]]\nprofile = \"" +
+                    c.profile + "\"\n");
+    const Machine m = good(file.path);
+    ASSERT_EQ(m.instances.size(), 1u) << c.profile;
+    EXPECT_EQ(m.instances[0].memory_bytes, c.bytes) << c.profile;
+    EXPECT_EQ(m.instances[0].multiprocessors, c.multiprocessors) << c.profile;
+  }
+}
+
+TEST(File, FaultsAreOfTheGpuOrOfTheCall) {
+  const File file("[[slow]]\ncall = \"cuMemAlloc_v2\"\nms = 20\n[[gpu]]\nlost_at = 7\n");
+  const Machine m = good(file.path);
+  EXPECT_EQ(m.gpus[0].lost_at, 7u);
+  ASSERT_EQ(m.slow.size(), 1u);
+  EXPECT_EQ(m.slow[0].call, "cuMemAlloc_v2");
+  EXPECT_EQ(m.slow[0].ns, 20'000'000u);
+  EXPECT_NE(m.key, good("1").key);
+}
+
+TEST(File, DriversMayBeOlderAndNewer) {
+  for (int version : {11080, 12040, 14000}) {
+    const File file("driver_version = " + std::to_string(version) + "\n[[gpu]]\n");
+    EXPECT_EQ(good(file.path).driver_version, version);
+  }
+}
+
+TEST(File, ErrorsOfSplitGpusAndFaultsSayWhatToDo) {
+  const std::string split = "[[gpu]]\nmodel = \"a100\"\n[[gpu.mig]]\n";
+  const struct {
+    std::string text;
+    const char* error;
+  } cases[] = {
+      {split + "count = 2\n", ":3:1: an instance has no profile; write profile = \"3g.40gb\""},
+      {split + "profile = \"half\"\n", ":4:11: \"half\" is no profile; write for example \"3g.40gb\""},
+      {split + "profile = \"5g.50gb\"\n", ":4:11: \"5g.50gb\" is no profile; a GPU is split into parts of"},
+      {split + "profile = \"3g.20gb\"\n",
+       ":4:11: \"3g.20gb\" is no profile of this GPU; it has 1g.10gb, 1g.20gb, 2g.20gb, 3g.40gb, 4g.40gb and "
+       "7g.80gb"},
+      {"[[gpu]]\nmodel = \"t4\"\n[[gpu.mig]]\nprofile = \"1g.2gb\"\n",
+       ":4:11: a GPU of compute capability 7.5 has no MIG; take a100"},
+      {split + "profile = \"4g.40gb\"\ncount = 2\n",
+       ":3:1: the instances of this GPU take 8 of 7 slices and 8 of 8 parts of its memory; leave this one "
+       "out"},
+      {split + "profile = \"1g.10gb\"\nuuid = \"GPU-01234567-89ab-cdef-0123-456789abcdef\"\n",
+       ":5:8: \"GPU-01234567-89ab-cdef-0123-456789abcdef\" is no UUID; write MIG-"},
+      {split + "profile = \"1g.10gb\"\nsize = 3\n", ":5:1: unknown key size; known are profile, count"},
+      {"[[gpu]]\nmodel = \"a100\"\nmig = true\n", ":3:7: mig is not a list of tables; write [[gpu.mig]]"},
+      {"peers = [[0, 1]]\n[[gpu]]\nmodel = \"a100\"\ncount = 2\n[[gpu.mig]]\nprofile = \"7g.80gb\"\n",
+       ":1:9: peers names GPU 0, which is split (mig) and has none; leave it out"},
+      {"[[gpu]]\nlost_at = 0\n", ":2:11: lost_at is out of range; use 1 to"},
+      {"[[slow]]\nms = 5\n[[gpu]]\n", ":1:1: a slow call needs both; write call = "},
+      {"[[slow]]\ncall = \"cudaMalloc\"\nms = 5\n[[gpu]]\n",
+       ":2:8: \"cudaMalloc\" is no call of the driver; write for example \"cuMemAlloc_v2\""},
+      {"driver_version = 13\n[[gpu]]\n", ":1:18: driver_version is out of range; use 10000 to 99990"},
+      {"[[gpu]]\nnuma = -1\n", ":2:8: numa is out of range; use 0 to 1023"},
+      {"[[gpu]]\ncompute_capability = \"nine\"\n", ":2:22: \"nine\" is no compute capability"},
+  };
+  for (const auto& c : cases) {
+    const File file(c.text);
+    const std::string said = error(file.path);
+    EXPECT_EQ(said.find(file.path + ":"), 0u) << said;
+    EXPECT_NE(said.find(c.error), std::string::npos) << said << "\nfor\n" << c.text;
+    EXPECT_EQ(said.find('\n'), std::string::npos) << said;
+  }
+}
+
+TEST(Examples, AreMachines) {
+  const Machine eight = good(EXAMPLES "eight-h100.toml");
+  ASSERT_EQ(eight.gpus.size(), 8u);
+  EXPECT_EQ(eight.gpus[0].peers, 0xfeu);
+  EXPECT_EQ(eight.gpus[3].numa_node, 0);
+  EXPECT_EQ(eight.gpus[4].numa_node, 1);
+
+  const Machine mixed = good(EXAMPLES "mixed.toml");
+  ASSERT_EQ(mixed.gpus.size(), 3u);
+  EXPECT_EQ(mixed.gpus[0].name, "Tesla K80");
+  EXPECT_EQ(mixed.gpus[2].name, "NVIDIA GeForce RTX 3090");
+  EXPECT_EQ(fastest_first(mixed), (std::vector<int>{2, 1, 0}));
+
+  const Machine split = good(EXAMPLES "mig-a100.toml");
+  EXPECT_EQ(split.gpus.size(), 2u);
+  ASSERT_EQ(split.instances.size(), 4u);
+  EXPECT_EQ(uuid_text(split.instances[0]), "MIG-a1000000-0000-4000-8000-000000000001");
+
+  const Machine laptop = good(EXAMPLES "laptop.toml");
+  EXPECT_EQ(laptop.driver_version, 12040);
+  EXPECT_EQ(laptop.gpus.at(0).context_bytes, 125829120u);
+
+  const Machine failing = good(EXAMPLES "failing.toml");
+  EXPECT_EQ(failing.gpus.at(0).lost_at, 1000u);
+  EXPECT_EQ(failing.gpus.at(1).fail_alloc_at, 100u);
+  int read = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(EXAMPLES)) {
+    good(entry.path().string());
+    ++read;
+  }
+  EXPECT_EQ(read, 5);
 }
 
 }  // namespace

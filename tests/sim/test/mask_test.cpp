@@ -2,6 +2,10 @@
 #include "mask.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
 
 namespace gpufence::sim {
 namespace {
@@ -56,6 +60,37 @@ TEST(Mask, NumbersFollowTheDeviceOrder) {
   EXPECT_EQ(visible_gpus(m, "0,2", "FASTEST_FIRST"), (Indices{2, 1}));
   EXPECT_EQ(visible_gpus(m, "0,2", "PCI_BUS_ID"), (Indices{0, 2}));
   EXPECT_EQ(visible_gpus(m, "0", "nonsense"), Indices{2});
+}
+
+// Two GPUs, of which the second in PCI order is split in two: units 2 and 3.
+Machine with_instances() {
+  const std::string path = "mask-test-" + std::to_string(getpid()) + ".toml";
+  std::ofstream(path) << "[[gpu]]\nmodel = \"a100\"\n[[gpu]]\nmodel = \"a100\"\n"
+                         "[[gpu.mig]]\nprofile = \"3g.40gb\"\ncount = 2\n";
+  auto machine = read_machine(path);
+  remove(path.c_str());
+  EXPECT_TRUE(machine.has_value());
+  return *machine;
+}
+
+// NVIDIA's MIG user guide, "CUDA Device Enumeration".
+TEST(Mask, ShowsOneInstanceAndNoOtherGpuBesideIt) {
+  const Machine m = with_instances();
+  const std::string first = uuid_text(m.unit(2)), second = uuid_text(m.unit(3)), gpu = uuid_text(m.gpus[1]),
+                    whole = uuid_text(m.gpus[0]);
+  EXPECT_EQ(visible_gpus(m, nullptr, nullptr), Indices{2});
+  EXPECT_EQ(visible_gpus(m, second.c_str(), nullptr), Indices{3});
+  EXPECT_EQ(visible_gpus(m, (second + "," + first).c_str(), nullptr), Indices{3});
+  EXPECT_EQ(visible_gpus(m, ("0," + second).c_str(), nullptr), Indices{3});
+  EXPECT_EQ(visible_gpus(m, "0", nullptr), Indices{0});
+  EXPECT_EQ(visible_gpus(m, "0,1", nullptr), Indices{2});
+  EXPECT_EQ(visible_gpus(m, gpu.c_str(), nullptr), Indices{2});
+  EXPECT_EQ(visible_gpus(m, whole.c_str(), nullptr), Indices{0});
+  EXPECT_EQ(visible_gpus(m, second.substr(0, 8).c_str(), nullptr), Indices{3});
+  EXPECT_EQ(visible_gpus(m, "MIG-513", nullptr), Indices{});  // of both
+  // Drivers before R470: GPU, GPU instance, compute instance.
+  EXPECT_EQ(visible_gpus(m, ("MIG-" + gpu + "/2/0").c_str(), nullptr), Indices{3});
+  EXPECT_EQ(visible_gpus(m, ("MIG-" + gpu + "/3/0").c_str(), nullptr), Indices{});
 }
 
 }  // namespace

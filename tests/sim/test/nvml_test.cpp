@@ -5,6 +5,8 @@
 #include <nvml.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "process.h"
 
@@ -228,6 +230,120 @@ TEST(Nvml, ShowsMemoryAndProcessesOfAll) {
     EXPECT_EQ(memory.used, 0u);
   });
   EXPECT_TRUE(WIFSIGNALED(finish(other)));
+}
+
+// nvml.h, "Multi Instance GPU Management".
+TEST(Nvml, TellsOfInstancesAsOfDevices) {
+  const std::string path = private_directory() + "/split.toml";
+  std::ofstream(path) << "[[gpu]]\nmodel = \"h100\"\ncontext = \"64MiB\"\n"
+                         "[[gpu.mig]]\nprofile = \"3g.40gb\"\n[[gpu.mig]]\nprofile = \"1g.10gb\"\n"
+                         "uuid = \"MIG-b1000000-0000-4000-8000-000000000001\"\n[[gpu]]\nmodel = \"h100\"\n";
+  in_child({{"GPUFENCE_SIM", path}, {"CUDA_VISIBLE_DEVICES", "MIG-b1"}}, [] {
+    ASSERT_EQ(nvmlInit_v2(), NVML_SUCCESS);
+    ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+    CUcontext context = nullptr;
+    ASSERT_EQ(cuCtxCreate(&context, nullptr, 0, 0), CUDA_SUCCESS);
+    unsigned count = 0;
+    EXPECT_EQ(nvmlDeviceGetCount_v2(&count), NVML_SUCCESS);
+    EXPECT_EQ(count, 2u);  // GPUs
+    nvmlDevice_t gpu, whole, first, second, none;
+    ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(0, &gpu), NVML_SUCCESS);
+    ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(1, &whole), NVML_SUCCESS);
+    unsigned current = 9, pending = 9;
+    EXPECT_EQ(nvmlDeviceGetMigMode(gpu, &current, &pending), NVML_SUCCESS);
+    EXPECT_EQ(current, unsigned{NVML_DEVICE_MIG_ENABLE});
+    EXPECT_EQ(nvmlDeviceGetMigMode(whole, &current, &pending), NVML_SUCCESS);
+    EXPECT_EQ(current, unsigned{NVML_DEVICE_MIG_DISABLE});
+    EXPECT_EQ(nvmlDeviceGetMaxMigDeviceCount(gpu, &count), NVML_SUCCESS);
+    EXPECT_EQ(count, 7u);
+    EXPECT_EQ(nvmlDeviceGetMaxMigDeviceCount(whole, &count), NVML_SUCCESS);
+    EXPECT_EQ(count, 0u);  // "zero if MIG is not supported or enabled"
+    ASSERT_EQ(nvmlDeviceGetMigDeviceHandleByIndex(gpu, 0, &first), NVML_SUCCESS);
+    ASSERT_EQ(nvmlDeviceGetMigDeviceHandleByIndex(gpu, 1, &second), NVML_SUCCESS);
+    EXPECT_EQ(nvmlDeviceGetMigDeviceHandleByIndex(gpu, 2, &none), NVML_ERROR_NOT_FOUND);
+    EXPECT_EQ(nvmlDeviceGetMigDeviceHandleByIndex(gpu, 7, &none), NVML_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(nvmlDeviceGetMigDeviceHandleByIndex(whole, 0, &none), NVML_ERROR_NOT_FOUND);
+
+    unsigned is = 9, id = 9;
+    EXPECT_EQ(nvmlDeviceIsMigDeviceHandle(gpu, &is), NVML_SUCCESS);
+    EXPECT_EQ(is, 0u);
+    EXPECT_EQ(nvmlDeviceIsMigDeviceHandle(second, &is), NVML_SUCCESS);
+    EXPECT_EQ(is, 1u);
+    nvmlDevice_t parent = nullptr;
+    EXPECT_EQ(nvmlDeviceGetDeviceHandleFromMigDeviceHandle(second, &parent), NVML_SUCCESS);
+    EXPECT_EQ(parent, gpu);
+    EXPECT_EQ(nvmlDeviceGetDeviceHandleFromMigDeviceHandle(gpu, &parent), NVML_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(nvmlDeviceGetGpuInstanceId(first, &id), NVML_SUCCESS);
+    EXPECT_EQ(id, 1u);
+    EXPECT_EQ(nvmlDeviceGetGpuInstanceId(second, &id), NVML_SUCCESS);
+    EXPECT_EQ(id, 7u);
+    EXPECT_EQ(nvmlDeviceGetComputeInstanceId(second, &id), NVML_SUCCESS);
+    EXPECT_EQ(id, 0u);
+    EXPECT_EQ(nvmlDeviceGetGpuInstanceId(gpu, &id), NVML_ERROR_INVALID_ARGUMENT);
+    char text[96];
+    EXPECT_EQ(nvmlDeviceGetName(second, text, sizeof text), NVML_SUCCESS);
+    EXPECT_STREQ(text, "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+    EXPECT_EQ(nvmlDeviceGetUUID(second, text, sizeof text), NVML_SUCCESS);
+    EXPECT_STREQ(text, "MIG-b1000000-0000-4000-8000-000000000001");
+    nvmlDevice_t same = nullptr;
+    EXPECT_EQ(nvmlDeviceGetHandleByUUID(text, &same), NVML_SUCCESS);
+    EXPECT_EQ(same, second);
+    nvmlDeviceAttributes_t attributes{};
+    EXPECT_EQ(nvmlDeviceGetAttributes_v2(first, &attributes), NVML_SUCCESS);
+    EXPECT_EQ(attributes.multiprocessorCount, 60u);
+    EXPECT_EQ(attributes.gpuInstanceSliceCount, 3u);
+    EXPECT_EQ(attributes.memorySizeMB, 40960u);
+
+    // What the process holds, seen at the instance, at its neighbour and at the whole GPU.
+    nvmlMemory_t memory;
+    EXPECT_EQ(nvmlDeviceGetMemoryInfo(second, &memory), NVML_SUCCESS);
+    EXPECT_EQ(memory.total, 10 * kGiB);
+    EXPECT_EQ(memory.used, 67108864u);
+    EXPECT_EQ(nvmlDeviceGetMemoryInfo(first, &memory), NVML_SUCCESS);
+    EXPECT_EQ(memory.used, 0u);
+    EXPECT_EQ(nvmlDeviceGetMemoryInfo(gpu, &memory), NVML_SUCCESS);
+    EXPECT_EQ(memory.total, 80 * kGiB);
+    EXPECT_EQ(memory.used, 67108864u);
+    nvmlProcessInfo_t processes[4];
+    count = 4;
+    EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(gpu, &count, processes), NVML_SUCCESS);
+    ASSERT_EQ(count, 1u);
+    EXPECT_EQ(processes[0].pid, static_cast<unsigned>(getpid()));
+    EXPECT_EQ(processes[0].gpuInstanceId, 7u);
+    count = 4;
+    EXPECT_EQ(nvmlDeviceGetComputeRunningProcesses_v3(first, &count, processes), NVML_SUCCESS);
+    EXPECT_EQ(count, 0u);
+    EXPECT_EQ(nvmlDeviceGetIndex(second, &id), NVML_ERROR_NOT_SUPPORTED);
+  });
+}
+
+TEST(Nvml, SaysThatAGpuIsLostForAsLongAsWhoLostItLives) {
+  const std::string path = private_directory() + "/lost.toml";
+  std::ofstream(path) << "[[gpu]]\nlost_at = 2\n[[gpu]]\n";
+  Signal lost, seen;
+  const pid_t loser = start({{"GPUFENCE_SIM", path}, {"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}}, [&] {
+    ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
+    CUcontext context = nullptr;
+    ASSERT_EQ(cuCtxCreate(&context, nullptr, 0, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuCtxSynchronize(), CUDA_ERROR_DEVICE_UNAVAILABLE);
+    lost.send();
+    seen.wait();
+  });
+  lost.wait();
+  const auto asked = [&](unsigned index, nvmlReturn_t expected) {
+    in_child({{"GPUFENCE_SIM", path}}, [&] {
+      ASSERT_EQ(nvmlInit_v2(), NVML_SUCCESS);
+      nvmlDevice_t gpu;
+      ASSERT_EQ(nvmlDeviceGetHandleByIndex_v2(index, &gpu), NVML_SUCCESS);
+      nvmlMemory_t memory;
+      EXPECT_EQ(nvmlDeviceGetMemoryInfo(gpu, &memory), expected);
+    });
+  };
+  asked(0, NVML_ERROR_GPU_IS_LOST);
+  asked(1, NVML_SUCCESS);
+  seen.send();
+  EXPECT_EQ(finish(loser), 0);
+  asked(0, NVML_SUCCESS);
 }
 
 }  // namespace
