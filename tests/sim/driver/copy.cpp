@@ -109,6 +109,8 @@ struct Box {
         if (end->x + width > array->row_bytes || end->x + width < width || end->y + height > array->rows ||
             end->y + height < height || end->z + depth > array->slices || end->z + depth < depth)
           return CUDA_ERROR_INVALID_VALUE;
+        // "Must be evenly divisible by the array element size."
+        if (end->x % array->element_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
         end->kind = Kind::device;
         if (const CUresult refused = refusal(*array->context); refused != CUDA_SUCCESS) return refused;
         continue;
@@ -242,6 +244,13 @@ CUresult array_copy(const char* name, std::optional<Stretch> into, uintptr_t to,
                     Where where = {}) {
   return with_stream(name, where, [&](Stream& stream) {
     if (bytes == 0) return CUDA_SUCCESS;
+    if (into && out_of) {
+      // "The elements must be the same size; and count must be evenly divisible by that size."
+      const Array *source = array_of(out_of->array), *target = array_of(into->array);
+      if (source == nullptr || target == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+      if (source->element_bytes != target->element_bytes || bytes % source->element_bytes != 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    }
     Box box = one_row(to, to_side, from, from_side, bytes);
     for (const auto& [stretch, end] : {std::pair{into, &box.to}, std::pair{out_of, &box.from}}) {
       if (!stretch) continue;
