@@ -6,7 +6,9 @@
 #include <bit>
 #include <cstring>
 
+#include "ptx/run.h"
 #include "queue.h"
+#include "sparse.h"
 
 namespace gpufence::sim {
 namespace {
@@ -141,16 +143,23 @@ bool extents_valid(const Device& device, const CUDA_ARRAY3D_DESCRIPTOR& d, bool 
 #undef ATTRIBUTE
 }
 
+constexpr unsigned kLaterFlags = CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING;
+bool gets_memory_later(const CUDA_ARRAY3D_DESCRIPTOR& d) {
+  return (d.Flags & kLaterFlags) != 0;
+}
+
 CUresult check(const Device& device, CUDA_ARRAY3D_DESCRIPTOR& d, bool mipmapped) {
   constexpr unsigned kKnown = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP |
                               CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEPTH_TEXTURE |
                               CUDA_ARRAY3D_COLOR_ATTACHMENT | CUDA_ARRAY3D_SPARSE |
                               CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
   if ((d.Flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if ((d.Flags & (CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)) !=
-      0)
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if ((d.Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) != 0) return CUDA_ERROR_NOT_SUPPORTED;
   if (!extents_valid(device, d, mipmapped)) return CUDA_ERROR_INVALID_VALUE;
+  // "Must be either a 2D, 2D layered or 3D CUDA array" (cuMemMapArrayAsync).
+  if (gets_memory_later(d) && (d.Height == 0 || (d.Flags & CUDA_ARRAY3D_CUBEMAP) != 0 ||
+                               (d.Flags & kLaterFlags) == kLaterFlags || d.Format == CU_AD_FORMAT_NV12))
+    return CUDA_ERROR_INVALID_VALUE;
   if (d.Format == CU_AD_FORMAT_NV12) {
     // "8-bit YUV planar format, with 4:2:0 sampling": two dimensions, both even, three channels.
     return d.NumChannels == 3 && d.Depth == 0 && d.Width % 2 == 0 && d.Height % 2 == 0 && d.Height != 0 &&
@@ -176,6 +185,7 @@ Array* describe(Context& context, const CUDA_ARRAY3D_DESCRIPTOR& d) {
   array->row_bytes = d.Width * array->element_bytes;
   array->rows = std::max<size_t>(d.Height, 1);
   array->slices = std::max<size_t>(d.Depth, 1);
+  array->slice_bytes = array->row_bytes * array->rows;
   return array;
 }
 
@@ -193,7 +203,9 @@ Array* plane_of(Context& context, const Array& whole, unsigned plane) {
     d.Height /= 2;
   }
   Array* array = describe(context, d);
-  if (array != nullptr) array->base = whole.base + (plane == 0 ? 0 : whole.bytes());
+  if (array == nullptr) return nullptr;
+  array->is_part = true;
+  array->base = whole.base + (plane == 0 ? 0 : whole.bytes());
   return array;
 }
 
@@ -202,10 +214,14 @@ CUresult create(Context& context, CUarray* out, CUDA_ARRAY3D_DESCRIPTOR d) {
   if (const CUresult bad = check(*context.device, d, false); bad != CUDA_SUCCESS) return bad;
   Array* array = describe(context, d);
   if (array == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (const CUresult full = allocate(context, bytes_of(*array), gpufence::sim::Kind::device, &array->block);
-      full != CUDA_SUCCESS)
-    return full;
-  array->base = array->block->address;
+  if (gets_memory_later(d)) {
+    array->backing = ArrayBacking::of(context, d, {array}, false);
+    if (array->backing == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  } else {
+    const CUresult full = allocate(context, bytes_of(*array), gpufence::sim::Kind::device, &array->block);
+    if (full != CUDA_SUCCESS) return full;
+    array->base = array->block->address;
+  }
   if (d.Format == CU_AD_FORMAT_NV12) {
     for (unsigned plane = 0; plane < 2; ++plane) {
       Array* part = plane_of(context, *array, plane);
@@ -221,14 +237,18 @@ CUresult create(Context& context, CUarray* out, CUDA_ARRAY3D_DESCRIPTOR d) {
 
 CUresult destroy(CUarray handle) {
   Array* array = array_of(handle);
-  if (array == nullptr || array->block == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  if (array == nullptr || array->is_part) return CUDA_ERROR_INVALID_HANDLE;
   synchronise(*array->context);
+  const std::shared_ptr<ArrayBacking> backing = array->backing;
   const uintptr_t address = array->base;
   Device& device = *array->context->device;
   const std::vector<Array*> parts = array->parts;
   if (!arrays().handles.retire(array)) return CUDA_ERROR_INVALID_HANDLE;
   for (Array* part : parts) arrays().handles.retire(part);
-  free_block(device, address);
+  if (backing != nullptr)
+    backing->release();
+  else
+    free_block(device, address);
   return CUDA_SUCCESS;
 }
 
@@ -252,17 +272,21 @@ CUresult create_mipmapped(Context& context, CUmipmappedArray* out, CUDA_ARRAY3D_
     if (!layers) of.Depth = halved(d.Depth);
     Array* array = describe(context, of);
     if (array == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    array->is_part = true;
     array->base = bytes;  // for now
     bytes += (array->bytes() + Heap::kGranule - 1) / Heap::kGranule * Heap::kGranule;
     whole->levels.push_back(array);
   }
-  if (const CUresult full = allocate(context, bytes, gpufence::sim::Kind::device, &whole->block);
-      full != CUDA_SUCCESS)
-    return full;
-  for (Array* level : whole->levels) {
-    level->base += whole->block->address;
-    arrays().handles.publish(level);
+  if (gets_memory_later(d)) {
+    whole->backing = ArrayBacking::of(context, d, whole->levels, true);
+    if (whole->backing == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+    for (Array* level : whole->levels) level->backing = whole->backing;
+  } else {
+    const CUresult full = allocate(context, bytes, gpufence::sim::Kind::device, &whole->block);
+    if (full != CUDA_SUCCESS) return full;
+    for (Array* level : whole->levels) level->base += whole->block->address;
   }
+  for (Array* level : whole->levels) arrays().handles.publish(level);
   arrays().mipmapped.publish(whole);
   *out = reinterpret_cast<CUmipmappedArray>(whole);
   return CUDA_SUCCESS;
@@ -273,11 +297,15 @@ CUresult destroy_mipmapped(CUmipmappedArray handle) {
   if (whole == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   synchronise(*whole->context);
   Device& device = *whole->context->device;
-  const uintptr_t address = whole->block->address;
+  const std::shared_ptr<ArrayBacking> backing = whole->backing;
+  const uintptr_t address = backing != nullptr ? 0 : whole->block->address;
   const std::vector<Array*> levels = whole->levels;
   if (!arrays().mipmapped.retire(whole)) return CUDA_ERROR_INVALID_HANDLE;
   for (Array* level : levels) arrays().handles.retire(level);
-  free_block(device, address);
+  if (backing != nullptr)
+    backing->release();
+  else
+    free_block(device, address);
   return CUDA_SUCCESS;
 }
 
@@ -348,20 +376,40 @@ ptx::Image image_of(const Array& array) {
   ptx::Image image;
   image.base = array.base;
   image.row_bytes = array.row_bytes;
-  image.slice_bytes = array.row_bytes * array.rows;
+  image.slice_bytes = array.slice_bytes;
   image.width = static_cast<uint32_t>(array.descriptor.Width);
   image.height = static_cast<uint32_t>(array.rows);
   image.depth = static_cast<uint32_t>(array.slices);
+  if (array.tile.width != 0) {
+    image.tile_row_bytes = array.tile.width * array.element_bytes;
+    image.tile_height = array.tile.height;
+    image.tile_depth = array.tile.depth;
+    image.tiles_across = (image.width + array.tile.width - 1) / array.tile.width;
+    image.tiles_down = (image.height + array.tile.height - 1) / array.tile.height;
+  }
+  if (array.backing != nullptr) array.backing->show(image);
   return image;
 }
 
-void destroy_arrays_of(Context& context) {
+void add_array_regions(Context& context, std::vector<ptx::Region>& regions) {
+  if (!ArrayBacking::any()) return;
+  const auto add = [&](const auto* array) {
+    if (array->context == &context && array->backing != nullptr) array->backing->add_region(regions);
+  };
   arrays().handles.each_live([&](Array* array) {
-    if (array->context == &context) arrays().handles.retire(array);
+    if (!array->is_part) add(array);
   });
-  arrays().mipmapped.each_live([&](MipmappedArray* whole) {
-    if (whole->context == &context) arrays().mipmapped.retire(whole);
-  });
+  arrays().mipmapped.each_live(add);
+}
+
+void destroy_arrays_of(Context& context) {
+  const auto end = [&](auto& handles, auto* array) {
+    if (array->context != &context) return;
+    const std::shared_ptr<ArrayBacking> backing = array->backing;
+    if (handles.retire(array) && backing != nullptr) backing->release();
+  };
+  arrays().handles.each_live([&](Array* array) { end(arrays().handles, array); });
+  arrays().mipmapped.each_live([&](MipmappedArray* whole) { end(arrays().mipmapped, whole); });
 }
 
 }  // namespace gpufence::sim
@@ -417,14 +465,6 @@ CUresult cuArrayGetPlane(CUarray* out, CUarray handle, unsigned int plane) {
     return CUDA_SUCCESS;
   });
 }
-// For arrays of deferred mapping, and sparse ones, which are refused.
-CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS*, CUarray handle, CUdevice) {
-  return with_array(__func__, handle, [](Array&) { return CUDA_ERROR_INVALID_VALUE; });
-}
-CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*, CUarray handle) {
-  return with_array(__func__, handle, [](Array&) { return CUDA_ERROR_INVALID_VALUE; });
-}
-
 CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d,
                                 unsigned int levels) {
   return in_context(__func__, [&](Context& context) {
@@ -441,16 +481,5 @@ CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigne
     if (out == nullptr || level >= whole->levels.size()) return CUDA_ERROR_INVALID_VALUE;
     *out = reinterpret_cast<CUarray>(whole->levels[level]);
     return CUDA_SUCCESS;
-  });
-}
-CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS*, CUmipmappedArray handle,
-                                               CUdevice) {
-  return in_context(__func__, [&](Context&) {
-    return mipmapped_of(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
-  });
-}
-CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*, CUmipmappedArray handle) {
-  return in_context(__func__, [&](Context&) {
-    return mipmapped_of(handle) == nullptr ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE;
   });
 }

@@ -11,19 +11,34 @@
 
 namespace gpufence::sim {
 
+namespace ptx {
+struct Region;
+}  // namespace ptx
+
+class ArrayBacking;  // sparse.h
+
+// Elements of a tile of a sparse array; none: its rows lie one behind the other.
+struct TileExtent {
+  uint32_t width = 0, height = 1, depth = 1;
+};
+
 struct Array {
   std::atomic<uint32_t> live{0};
   Context* context = nullptr;
   CUDA_ARRAY3D_DESCRIPTOR descriptor{};
-  Block* block = nullptr;  // its own memory; nullptr: a level or a plane, whose memory is another's
+  bool is_part = false;    // a level or a plane, whose memory is another's
+  Block* block = nullptr;  // its own memory
   uintptr_t base = 0;      // of its first element
   uint64_t row_bytes = 0;  // from one row to the next
   uint64_t rows = 1;       // from one slice to the next
   uint64_t slices = 1;     // or layers, or faces
+  uint64_t slice_bytes = 0;
   unsigned element_bytes = 0;
-  std::vector<Array*> parts;  // planes, made with it
+  std::vector<Array*> parts;              // planes, made with it
+  std::shared_ptr<ArrayBacking> backing;  // sparse, or of deferred mapping: instead of a block
+  TileExtent tile;
 
-  [[nodiscard]] uint64_t bytes() const { return row_bytes * rows * slices; }
+  [[nodiscard]] uint64_t bytes() const { return slice_bytes * slices; }
 };
 
 struct MipmappedArray {
@@ -31,6 +46,7 @@ struct MipmappedArray {
   Context* context = nullptr;
   Block* block = nullptr;
   std::vector<Array*> levels;
+  std::shared_ptr<ArrayBacking> backing;  // as an array's
 };
 
 // The live array of that handle, or nullptr.
@@ -40,6 +56,8 @@ MipmappedArray* mipmapped_of(CUmipmappedArray handle);
 ptx::Image image_of(const Array& array);
 // Of elements with so many channels; false: there is no such, or none that lies texel by texel in memory.
 bool texels_of(CUarray_format format, unsigned channels, ptx::TexelFormat* out);
+// Addresses of these that kernels may reach without their being a block of the context.
+void add_array_regions(Context& context, std::vector<ptx::Region>& regions);
 // With their context.
 void destroy_arrays_of(Context& context);
 

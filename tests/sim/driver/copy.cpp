@@ -9,6 +9,7 @@
 #include "batch.h"
 #include "driver.h"
 #include "queue.h"
+#include "sparse.h"
 #include "vmm.h"
 
 using namespace gpufence::sim;
@@ -95,6 +96,12 @@ struct End {
   uint8_t* at(uint64_t row, uint64_t slice) const {
     return reinterpret_cast<uint8_t*>(base + offset(row, slice));
   }
+  bool in_parts() const { return array != nullptr && array->backing != nullptr; }
+  // What lies together from the byte `done` of a row on, at most `bytes` of it (which becomes less); nullptr:
+  // a part of a sparse array without memory.
+  uint8_t* part(uint64_t row, uint64_t slice, uint64_t done, uint64_t* bytes) const {
+    return in_parts() ? part_of(*array, x + done, y + row, z + slice, bytes) : at(row, slice) + done;
+  }
 };
 
 struct Box {
@@ -128,24 +135,37 @@ struct Box {
   }
 
   CUresult move() const {
+    const bool parts = to.in_parts() || from.in_parts();
+    if (parts && !(mapped(to) && mapped(from))) return CUDA_ERROR_ILLEGAL_ADDRESS;
     for (uint64_t slice = 0; slice < depth; ++slice)
-      for (uint64_t row = 0; row < height; ++row) memmove(to.at(row, slice), from.at(row, slice), width);
+      for (uint64_t row = 0; row < height; ++row) {
+        if (parts)
+          move_parts(row, slice);
+        else
+          memmove(to.at(row, slice), from.at(row, slice), width);
+      }
     return CUDA_SUCCESS;
+  }
+  static bool mapped(const End& end) { return !end.in_parts() || end.array->backing->reachable(); }
+  // What has no memory is zero, and takes nothing.
+  void move_parts(uint64_t row, uint64_t slice) const {
+    for (uint64_t done = 0; done < width;) {
+      uint64_t bytes = width - done;
+      const uint8_t* source = from.part(row, slice, done, &bytes);
+      uint8_t* target = to.part(row, slice, done, &bytes);
+      if (target != nullptr && source != nullptr) memmove(target, source, bytes);
+      if (target != nullptr && source == nullptr) memset(target, 0, bytes);
+      done += bytes;
+    }
   }
 
   // The source's rows, one behind the other, and what brings them to their places.
   Operation staged() const {
     auto rows = std::make_shared<std::vector<uint8_t>>(bytes());
-    uint8_t* next = rows->data();
-    for (uint64_t slice = 0; slice < depth; ++slice)
-      for (uint64_t row = 0; row < height; ++row, next += width) memcpy(next, from.at(row, slice), width);
-    return [rows, box = *this] {
-      const uint8_t* from_row = rows->data();
-      for (uint64_t slice = 0; slice < box.depth; ++slice)
-        for (uint64_t row = 0; row < box.height; ++row, from_row += box.width)
-          memcpy(box.to.at(row, slice), from_row, box.width);
-      return CUDA_SUCCESS;
-    };
+    Box in = *this, out = *this;
+    in.to = out.from = {reinterpret_cast<uintptr_t>(rows->data()), Side::host, 0, 0, 0, width, height};
+    in.move();
+    return [rows, out] { return out.move(); };
   }
 };
 
@@ -227,6 +247,8 @@ CUresult array_end(CUarray handle, End& end) {
 CUresult array_stretch(CUarray handle, uint64_t offset, uint64_t bytes, End& end) {
   if (const CUresult bad = array_end(handle, end); bad != CUDA_SUCCESS) return bad;
   const Array& array = *end.array;
+  // "1D CUDA array": what can be sparse has two dimensions or more.
+  if (array.backing != nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (offset > array.bytes() || bytes > array.bytes() - offset) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult refused = refusal(*array.context); refused != CUDA_SUCCESS) return refused;
   end = {array.base + offset, Side::device, 0, 0, 0, 0, 0, Kind::device, nullptr};

@@ -134,6 +134,8 @@ bool attribute(const Gpu& gpu, CUdevice_attribute which, int& out) {
     case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: out = 1; break;
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: out = 1; break;
+    case CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED: out = 1; break;
+    case CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED: out = 1; break;
     default:
       if (which < 1 || which >= CU_DEVICE_ATTRIBUTE_MAX) return false;
       out = 0;  // clusters, fabrics, multicast: not simulated

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "access.h"
+#include "array.h"
 #include "driver.h"
 #include "ipc.h"
 #include "pool.h"
@@ -67,6 +68,7 @@ std::vector<ptx::Region> regions_of(Context& context) {
   }
   add_pool_regions(context, regions);
   add_mapped_regions(context, regions);
+  add_array_regions(context, regions);
   std::lock_guard<std::mutex> held(driver().host_lock);
   for (const auto& [address, range] : driver().host_ranges)
     regions.push_back({address, address + range.bytes,
@@ -130,7 +132,7 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute which, CUdevi
         *value = native_atomics(device, peer) ? 1 : 0;
         return CUDA_SUCCESS;
       case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:             // all links are alike
-      case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:  // arrays come with another chapter
+      case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:  // textures see arrays of their own context
       case CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED:
         *value = 0;
         return CUDA_SUCCESS;

@@ -148,10 +148,10 @@ void free_if_unused(Memory& memory) {
   vm().handles.retire(&memory);
 }
 
-void* place(const Memory& memory, uintptr_t address, uint64_t bytes) {
+void* place(const Memory& memory, uintptr_t address, uint64_t bytes, uint64_t from = 0) {
   const int file = memory.file >= 0 ? memory.file : vm().stores[memory.device].file;
   void* at = mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
-                  MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, static_cast<off_t>(memory.offset));
+                  MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, static_cast<off_t>(memory.offset + from));
   if (at == MAP_FAILED) return nullptr;
   madvise(at, bytes, MADV_DONTFORK);
   madvise(at, bytes, MADV_DONTDUMP);
@@ -203,6 +203,11 @@ Memory* memory_of(CUmemGenericAllocationHandle handle) {
   return memory != nullptr && memory->references != 0 ? memory : nullptr;
 }
 
+// "Intended only to be used as backing tile pool for sparse CUDA arrays."
+bool is_for_tiles(const CUmemAllocationProp& props) {
+  return (props.allocFlags.usage & CU_MEM_CREATE_USAGE_TILE_POOL) != 0;
+}
+
 CUresult check(const CUmemAllocationProp& props, Device** device) {
   *device = nullptr;
   if (props.type != CU_MEM_ALLOCATION_TYPE_PINNED || props.win32HandleMetaData != nullptr)
@@ -223,10 +228,13 @@ CUresult check(const CUmemAllocationProp& props, Device** device) {
   constexpr int kKnown = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_WIN32 |
                          CU_MEM_HANDLE_TYPE_WIN32_KMT | CU_MEM_HANDLE_TYPE_FABRIC;
   if ((props.requestedHandleTypes & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  // There is no fabric here, nor Windows; sparse arrays' tiles come with arrays.
+  // There is no fabric here, nor Windows.
   if ((props.requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0)
     return CUDA_ERROR_NOT_SUPPORTED;
-  if (props.allocFlags.usage != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((props.allocFlags.usage & ~(CU_MEM_CREATE_USAGE_TILE_POOL | CU_MEM_CREATE_USAGE_HW_DECOMPRESS)) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if ((props.allocFlags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if (is_for_tiles(props) && *device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
 
@@ -274,6 +282,8 @@ CUresult unreserve(CUdeviceptr address, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+bool give_file(Memory& memory);
+
 CUresult create(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllocationProp* props,
                 unsigned long long flags) {
   if (out == nullptr || props == nullptr || flags != 0 || bytes == 0 || !multiple(bytes, kGranularity))
@@ -296,6 +306,12 @@ CUresult create(CUmemGenericAllocationHandle* out, size_t bytes, const CUmemAllo
   }
   if (memory == nullptr || !take_from_store(*memory)) {
     if (device != nullptr) driver().occupancy.release(device->host_index, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  // Tiles lie where nobody can move them: if this is to be shared, it has a file of its own from the start.
+  if (is_for_tiles(*props) && props->requestedHandleTypes != 0 && !give_file(*memory)) {
+    give_to_store(*memory);
+    driver().occupancy.release(device->host_index, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   vm().handles.publish(memory);
@@ -322,7 +338,7 @@ CUresult map(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAlloc
   Memory* memory = memory_of(handle);
   uintptr_t base = 0;
   Reservation* reservation = reservation_of(address, &base);
-  if (memory == nullptr || reservation == nullptr || bytes > memory->bytes ||
+  if (memory == nullptr || is_for_tiles(memory->props) || reservation == nullptr || bytes > memory->bytes ||
       bytes > reservation->bytes - (address - base))
     return CUDA_ERROR_INVALID_VALUE;
   // "Can only create mappings on VA range reservations that are not currently mapped."
@@ -562,6 +578,30 @@ void add_mapped_regions(const Context& context, std::vector<ptx::Region>& region
 
 uint64_t mapping_changes() {
   return vm().changes.load();
+}
+
+bool keep_tiles(CUmemGenericAllocationHandle handle, const Device* device, uint64_t offset, uint64_t bytes,
+                unsigned times) {
+  std::lock_guard<std::mutex> held(vm().lock);
+  Memory* memory = memory_of(handle);
+  if (memory == nullptr || !is_for_tiles(memory->props) || memory->device != device ||
+      offset > memory->bytes || bytes > memory->bytes - offset)
+    return false;
+  memory->mappings += times;
+  return true;
+}
+
+// Mappings keep it, whatever the program released.
+void let_go_of_tiles(CUmemGenericAllocationHandle handle, unsigned times) {
+  std::lock_guard<std::mutex> held(vm().lock);
+  Memory* memory = vm().handles.check(reinterpret_cast<const void*>(handle));
+  memory->mappings -= times;
+  free_if_unused(*memory);
+}
+
+bool lay_tiles(CUmemGenericAllocationHandle handle, uint64_t offset, uintptr_t address, uint64_t bytes) {
+  std::lock_guard<std::mutex> held(vm().lock);
+  return place(*vm().handles.check(reinterpret_cast<const void*>(handle)), address, bytes, offset) != nullptr;
 }
 
 void settle_lent_memory() {

@@ -119,6 +119,39 @@ cudaError_t array_info(const Driver& driver, cudaArray_const_t array, CUDA_ARRAY
   return from_driver(driver.cuArray3DGetDescriptor_v2(out, driver_array(array)));
 }
 
+template <class Ask>
+cudaError_t tell_requirements(cudaArrayMemoryRequirements* out, int device, Ask ask) {
+  return in_context([&](const Driver& driver) -> cudaError_t {
+    Runtime& runtime = Runtime::get();
+    CUDA_ARRAY_MEMORY_REQUIREMENTS told{};
+    if (!runtime.valid(device)) return cudaErrorInvalidDevice;
+    if (out == nullptr) return cudaErrorInvalidValue;
+    if (const CUresult bad = ask(driver, &told, runtime.handle(device)); bad != CUDA_SUCCESS)
+      return from_driver(bad);
+    *out = {};
+    out->size = told.size;
+    out->alignment = told.alignment;
+    return cudaSuccess;
+  });
+}
+
+template <class Ask>
+cudaError_t tell_properties(cudaArraySparseProperties* out, Ask ask) {
+  return in_context([&](const Driver& driver) -> cudaError_t {
+    CUDA_ARRAY_SPARSE_PROPERTIES told{};
+    if (out == nullptr) return cudaErrorInvalidValue;
+    if (const CUresult bad = ask(driver, &told); bad != CUDA_SUCCESS) return from_driver(bad);
+    *out = {};
+    out->tileExtent.width = told.tileExtent.width;
+    out->tileExtent.height = told.tileExtent.height;
+    out->tileExtent.depth = told.tileExtent.depth;
+    out->miptailFirstLevel = told.miptailFirstLevel;
+    out->miptailSize = told.miptailSize;
+    out->flags = told.flags;
+    return cudaSuccess;
+  });
+}
+
 // ---- Copies ----
 
 enum class Default { kLegacy, kPerThread };
@@ -349,6 +382,29 @@ cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t* out, cudaMipmappedArray_cons
                                        unsigned int level) {
   return in_context([&](const Driver& driver) {
     return driver.cuMipmappedArrayGetLevel(reinterpret_cast<CUarray*>(out), driver_array(array), level);
+  });
+}
+
+cudaError_t cudaArrayGetMemoryRequirements(cudaArrayMemoryRequirements* out, cudaArray_t array, int device) {
+  return tell_requirements(out, device, [&](const Driver& driver, auto* told, CUdevice handle) {
+    return driver.cuArrayGetMemoryRequirements(told, driver_array(array), handle);
+  });
+}
+cudaError_t cudaMipmappedArrayGetMemoryRequirements(cudaArrayMemoryRequirements* out,
+                                                    cudaMipmappedArray_t array, int device) {
+  return tell_requirements(out, device, [&](const Driver& driver, auto* told, CUdevice handle) {
+    return driver.cuMipmappedArrayGetMemoryRequirements(told, driver_array(array), handle);
+  });
+}
+cudaError_t cudaArrayGetSparseProperties(cudaArraySparseProperties* out, cudaArray_t array) {
+  return tell_properties(out, [&](const Driver& driver, auto* told) {
+    return driver.cuArrayGetSparseProperties(told, driver_array(array));
+  });
+}
+cudaError_t cudaMipmappedArrayGetSparseProperties(cudaArraySparseProperties* out,
+                                                  cudaMipmappedArray_t array) {
+  return tell_properties(out, [&](const Driver& driver, auto* told) {
+    return driver.cuMipmappedArrayGetSparseProperties(told, driver_array(array));
   });
 }
 

@@ -73,7 +73,15 @@ TEST(Arrays, HaveTheExtentsOfTheirKind) {
     OK(tried(shape(32768, 0, 0, CUDA_ARRAY3D_SURFACE_LDST)));
     EXPECT_EQ(tried(shape(32769, 0, 0, CUDA_ARRAY3D_SURFACE_LDST)), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(tried(shape(16, 8, 0, 0x4000)), CUDA_ERROR_INVALID_VALUE);
-    EXPECT_EQ(tried(shape(16, 8, 0, CUDA_ARRAY3D_SPARSE)), CUDA_ERROR_NOT_SUPPORTED);
+    for (const unsigned later : {CUDA_ARRAY3D_SPARSE, CUDA_ARRAY3D_DEFERRED_MAPPING}) {
+      OK(tried(shape(16, 8, 0, later)));
+      OK(tried(shape(16, 8, 4, later)));
+      OK(tried(shape(16, 8, 4, later | CUDA_ARRAY3D_LAYERED)));
+      EXPECT_EQ(tried(shape(16, 0, 0, later)), CUDA_ERROR_INVALID_VALUE);
+      EXPECT_EQ(tried(shape(16, 16, 6, later | CUDA_ARRAY3D_CUBEMAP)), CUDA_ERROR_INVALID_VALUE);
+    }
+    EXPECT_EQ(tried(shape(16, 8, 0, CUDA_ARRAY3D_SPARSE | CUDA_ARRAY3D_DEFERRED_MAPPING)),
+              CUDA_ERROR_INVALID_VALUE);
   });
 }
 

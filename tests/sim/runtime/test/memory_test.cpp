@@ -77,6 +77,44 @@ TEST(RuntimeArrays, AreDescribedAsTheyWereMade) {
     EXPECT_EQ(cudaMallocArray(&array, &wrong, 4, 4, 0), cudaErrorInvalidChannelDescriptor);
 }
 
+TEST(RuntimeArrays, TellOfTheMemoryThatTheyGetLater) {
+  const cudaChannelFormatDesc d = cudaCreateChannelDesc(32, 32, 0, 0, cudaChannelFormatKindFloat);
+  cudaArray_t sparse = nullptr, deferred = nullptr, level = nullptr;
+  cudaMipmappedArray_t levels = nullptr, all = nullptr;
+  OK(cudaMallocArray(&sparse, &d, 256, 256, cudaArraySparse));
+  OK(cudaMallocArray(&deferred, &d, 100, 100, cudaArrayDeferredMapping));
+  OK(cudaMallocMipmappedArray(&levels, &d, extent_of(256, 64, 0), 9, cudaArraySparse));
+  OK(cudaMallocMipmappedArray(&all, &d, extent_of(256, 64, 0), 9, cudaArrayDeferredMapping));
+  cudaArraySparseProperties told{};
+  OK(cudaArrayGetSparseProperties(&told, sparse));
+  EXPECT_EQ(told.tileExtent.width, 128u);
+  EXPECT_EQ(told.tileExtent.height, 64u);
+  EXPECT_EQ(told.tileExtent.depth, 1u);
+  EXPECT_EQ(told.flags, 0u);
+  OK(cudaMipmappedArrayGetSparseProperties(&told, levels));
+  EXPECT_EQ(told.miptailFirstLevel, 1u);  // 128 × 32
+  EXPECT_EQ(told.miptailSize, 65536u);
+  EXPECT_EQ(cudaArrayGetSparseProperties(&told, deferred), cudaErrorInvalidValue);
+  OK(cudaGetMipmappedArrayLevel(&level, levels, 0));
+  EXPECT_EQ(cudaArrayGetSparseProperties(&told, level), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaArrayGetSparseProperties(nullptr, sparse), cudaErrorInvalidValue);
+  cudaArrayMemoryRequirements needs{};
+  OK(cudaArrayGetMemoryRequirements(&needs, deferred, 0));
+  EXPECT_EQ(needs.size, 131072u);  // 80,000 bytes in steps of 64 KiB
+  EXPECT_EQ(needs.alignment, 65536u);
+  OK(cudaMipmappedArrayGetMemoryRequirements(&needs, all, 0));
+  EXPECT_EQ(needs.size, 196608u);  // 131,072 bytes of the first level, and less than 65,536 of the others
+  EXPECT_EQ(cudaArrayGetMemoryRequirements(&needs, sparse, 0), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaArrayGetMemoryRequirements(&needs, deferred, 7), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaArrayGetMemoryRequirements(nullptr, deferred, 0), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMipmappedArrayGetMemoryRequirements(&needs, levels, 0), cudaErrorInvalidValue);
+  cudaGetLastError();
+  OK(cudaFreeMipmappedArray(levels));
+  OK(cudaFreeMipmappedArray(all));
+  OK(cudaFreeArray(sparse));
+  OK(cudaFreeArray(deferred));
+}
+
 TEST(RuntimeArrays, CopiesOfTwoDimensionsCountBytesInARowAndRows) {
   const cudaChannelFormatDesc d = cudaCreateChannelDesc(16, 0, 0, 0, cudaChannelFormatKindUnsigned);
   cudaArray_t array = nullptr, other = nullptr;
