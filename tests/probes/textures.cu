@@ -220,22 +220,22 @@ static void layered() {
   tell("cubemaps", is({0, 101, 211, 301, 401, 500, 811}));
 }
 
-__global__ void levels(cudaTextureObject_t t, float* to) {
-  to[0] = tex2DLod<float>(t, 0.5f, 0.5f, 0.5f);
-  to[1] = tex2DLod<float>(t, 0.5f, 0.5f, 7);
-  to[2] = tex2DGrad<float>(t, 0.5f, 0.5f, make_float2(0.5f, 0), make_float2(0, 0.25f));
-  to[3] = tex2D<float>(t, 0.5f, 0.5f);
-}
-static void mipmapped() {
+// A cudaMipmappedArray_t of three levels, of 1, 11 and 21 throughout.
+static cudaTextureObject_t levels_of(cudaExtent extent, unsigned flags = 0) {
   cudaMipmappedArray_t array = nullptr;
   const cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
-  CHECK(cudaMallocMipmappedArray(&array, &format, make_cudaExtent(4, 4, 0), 3));
+  CHECK(cudaMallocMipmappedArray(&array, &format, extent, 3, flags));
   for (unsigned level = 0; level < 3; ++level) {
-    const size_t extent = 4 >> level;
-    const std::vector<float> values(extent * extent, 10 * level + 1);
-    cudaArray_t part = nullptr;
-    CHECK(cudaGetMipmappedArrayLevel(&part, array, level));
-    CHECK(cudaMemcpy2DToArray(part, 0, 0, values.data(), extent * 4, extent * 4, extent, cudaMemcpyHostToDevice));
+    const bool layers = (flags & (cudaArrayLayered | cudaArrayCubemap)) != 0;
+    const size_t width = extent.width >> level, height = extent.height == 0 ? 1 : extent.height >> level,
+                 depth = extent.depth == 0 ? 1 : layers ? extent.depth : extent.depth >> level;
+    std::vector<float> values(width * height * depth, 10 * level + 1);
+    cudaMemcpy3DParms copy = {};
+    copy.srcPtr = make_cudaPitchedPtr(values.data(), width * 4, width, height);
+    CHECK(cudaGetMipmappedArrayLevel(&copy.dstArray, array, level));
+    copy.extent = make_cudaExtent(width, height, depth);
+    copy.kind = cudaMemcpyHostToDevice;
+    CHECK(cudaMemcpy3D(&copy));
   }
   cudaResourceDesc resource = {};
   resource.resType = cudaResourceTypeMipmappedArray;
@@ -246,9 +246,44 @@ static void mipmapped() {
   how.maxMipmapLevelClamp = 2;
   cudaTextureObject_t texture = 0;
   CHECK(cudaCreateTextureObject(&texture, &resource, &how, nullptr));
-  run(levels, texture);
-  tell("mipmaps", is({6, 21, 11, 1}));
-  CHECK(cudaFreeMipmappedArray(array));
+  return texture;
+}
+
+// By level, and by steps of two texels of the first one: log2(2) is 1.
+__global__ void levels(cudaTextureObject_t one, cudaTextureObject_t two, cudaTextureObject_t three,
+                       cudaTextureObject_t cube, float* to) {
+  to[0] = tex2DLod<float>(two, 0.5f, 0.5f, 0.5f);
+  to[1] = tex2DLod<float>(two, 0.5f, 0.5f, 7);
+  to[2] = tex2DGrad<float>(two, 0.5f, 0.5f, make_float2(0.5f, 0), make_float2(0, 0.25f));
+  to[3] = tex2D<float>(two, 0.5f, 0.5f);
+  to[4] = tex1DLod<float>(one, 0.5f, 1.5f);
+  to[5] = tex1DGrad<float>(one, 0.5f, 0.25f, -0.5f);
+  to[6] = tex3DLod<float>(three, 0.5f, 0.5f, 0.5f, 1.5f);
+  to[7] = tex3DGrad<float>(three, 0.5f, 0.5f, 0.5f, make_float4(0, 0, 0.5f, 9), make_float4(0, 0.25f, 0, 9));
+  to[8] = texCubemapLod<float>(cube, 1, 0, 0, 0.5f);
+  // Half a face is one of its coordinates away.
+  to[9] = texCubemapGrad<float>(cube, 1, 0, 0, make_float4(0, 1, 0, 9), make_float4(0, 0, 0.5f, 9));
+  bool resident = false;
+  to[10] = tex2D<float>(two, 0.5f, 0.5f, &resident);
+  to[11] = resident ? 1 : 0;
+}
+__global__ void levels_of_layers(cudaTextureObject_t one, cudaTextureObject_t two, cudaTextureObject_t cubes,
+                                 float* to) {
+  to[0] = tex1DLayeredLod<float>(one, 0.5f, 1, 1.5f);
+  to[1] = tex1DLayeredGrad<float>(one, 0.5f, 1, 0.5f, 0);
+  to[2] = tex2DLayeredLod<float>(two, 0.5f, 0.5f, 1, 1.5f);
+  to[3] = tex2DLayeredGrad<float>(two, 0.5f, 0.5f, 1, make_float2(0.5f, 0), make_float2(0, 0.25f));
+  to[4] = texCubemapLayeredLod<float>(cubes, 0, 1, 0, 1, 1.5f);
+  to[5] = texCubemapLayeredGrad<float>(cubes, 0, 1, 0, 1, make_float4(1, 0, 0, 9), make_float4(0, 0, 0, 9));
+}
+static void mipmapped() {
+  run(levels, levels_of(make_cudaExtent(4, 0, 0)), levels_of(make_cudaExtent(4, 4, 0)),
+      levels_of(make_cudaExtent(4, 4, 4)), levels_of(make_cudaExtent(4, 4, 6), cudaArrayCubemap));
+  tell("mipmaps", is({6, 21, 11, 1, 16, 11, 16, 11, 6, 11, 1, 1}));
+  run(levels_of_layers, levels_of(make_cudaExtent(4, 0, 2), cudaArrayLayered),
+      levels_of(make_cudaExtent(4, 4, 2), cudaArrayLayered),
+      levels_of(make_cudaExtent(4, 4, 12), cudaArrayLayered | cudaArrayCubemap));
+  tell("mipmaps of layers", is({16, 11, 16, 11, 16, 11}));
 }
 
 __global__ void gathers(cudaTextureObject_t t, float* to) {
@@ -274,7 +309,7 @@ __global__ void doubles(cudaSurfaceObject_t s, int width, int height) {
   surf2Dwrite(2 * value, s, x * int(sizeof(float)), y);
 }
 __global__ void surfaces(cudaSurfaceObject_t one, cudaSurfaceObject_t three, cudaSurfaceObject_t layered,
-                         cudaSurfaceObject_t cube, float* to) {
+                         cudaSurfaceObject_t cube, cudaSurfaceObject_t lines, cudaSurfaceObject_t cubes, float* to) {
   surf1Dwrite(make_short2(3, -4), one, 4);
   const short2 pair = surf1Dread<short2>(one, 4);
   to[0] = pair.x;
@@ -287,6 +322,10 @@ __global__ void surfaces(cudaSurfaceObject_t one, cudaSurfaceObject_t three, cud
   to[5] = surf2DLayeredread<float>(layered, 0, 1, 1);
   surfCubemapwrite(7.0f, cube, 4, 1, 5);
   to[6] = surfCubemapread<float>(cube, 4, 1, 5);
+  surf1DLayeredwrite(8.0f, lines, 4, 1);
+  to[7] = surf1DLayeredread<float>(lines, 4, 1);
+  surfCubemapLayeredwrite(9.0f, cubes, 4, 1, 11);
+  to[8] = surfCubemapLayeredread<float>(cubes, 4, 1, 11);
 }
 static void written() {
   std::vector<float> values(37 * 21);
@@ -300,12 +339,15 @@ static void written() {
   for (size_t i = 0; i < values.size(); ++i) right = right && back[i] == 2 * values[i];
   tell("surfaces in place", right);
   const std::vector<short2> shorts(4);
-  const std::vector<float> eight(8), six(24);
+  const std::vector<float> four(4), eight(8), six(24), twelve(48);
   run(surfaces, surface_of(array_of(shorts, make_cudaExtent(4, 0, 0), cudaArraySurfaceLoadStore)),
       surface_of(array_of(eight, make_cudaExtent(2, 2, 2), cudaArraySurfaceLoadStore)),
       surface_of(array_of(eight, make_cudaExtent(2, 2, 2), cudaArraySurfaceLoadStore | cudaArrayLayered)),
-      surface_of(array_of(six, make_cudaExtent(2, 2, 6), cudaArraySurfaceLoadStore | cudaArrayCubemap)));
-  tell("surfaces", is({3, -4, 5, 0, 5, 6, 7}));
+      surface_of(array_of(six, make_cudaExtent(2, 2, 6), cudaArraySurfaceLoadStore | cudaArrayCubemap)),
+      surface_of(array_of(four, make_cudaExtent(2, 0, 2), cudaArraySurfaceLoadStore | cudaArrayLayered)),
+      surface_of(array_of(twelve, make_cudaExtent(2, 2, 12),
+                          cudaArraySurfaceLoadStore | cudaArrayCubemap | cudaArrayLayered)));
+  tell("surfaces", is({3, -4, 5, 0, 5, 6, 7, 8, 9}));
 }
 
 int main() {

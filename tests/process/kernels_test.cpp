@@ -97,6 +97,7 @@ TEST(Kernels, ReadTexturesAndWriteSurfaces) {
     EXPECT_EQ(r.out,
               "tex1Dfetch: right\ntex1D: right\ntex2D: right\ntex3D: right\nwrap: right\nmirror: right\n"
               "clamp: right\nborder: right\nformats: right\nlayers: right\ncubemaps: right\nmipmaps: right\n"
+              "mipmaps of layers: right\n"
               "gather: right\nsurfaces in place: right\nsurfaces: right\n")
         << program;
     EXPECT_EQ(r.err, "");

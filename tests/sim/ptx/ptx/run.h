@@ -106,7 +106,7 @@ struct Fault {
     assertion,            // CUDA_ERROR_ASSERT; its line went to Sinks::print
     stack_overflow,       // CUDA_ERROR_HARDWARE_STACK_ERROR: local memory of a thread exhausted by recursion
     invalid_configuration,  // the Launch itself is impossible; nothing ran
-    unsupported,            // GF601; nothing ran
+    unsupported,            // GF601; nothing ran, unless it is a lookup that does not fit its texture
     deadlock,               // every thread waits for one that cannot come
     out_of_memory,          // the host has no memory for the blocks' state
     cancelled,
