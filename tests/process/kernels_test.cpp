@@ -105,6 +105,18 @@ TEST(Kernels, ReadTexturesAndWriteSurfaces) {
   }
 }
 
+TEST(Kernels, ComputeInMemoryOfAnotherProcess) {
+  FourGpus m;
+  for (const char* program : {"shares_shared", "shares_static"}) {
+    const Result r = m.run_unfenced({probe(program)});
+    EXPECT_EQ(r.out, "producer: right\nconsumer: right\n") << program;
+    EXPECT_EQ(r.err, "");
+    EXPECT_EQ(r.exit, 0);
+    // Under the fence too, which sees the calls of both.
+    EXPECT_EQ(m.run({probe(program)}).out, "producer: right\nconsumer: right\n") << program;
+  }
+}
+
 TEST(Kernels, HaveWhatCudaOffersThem) {
   FourGpus m;
   for (const char* program : {"features_shared", "features_debug"}) {

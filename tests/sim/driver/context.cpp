@@ -399,6 +399,22 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   });
 }
 
+// Affinity needs MPS, which no simulated GPU runs under: no context has any.
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam* out, CUexecAffinityType type) {
+  return in_context(__func__, [&](Context&) {
+    if (out == nullptr || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT) return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  });
+}
+CUresult cuDeviceGetExecAffinitySupport(int* out, CUexecAffinityType type, CUdevice ordinal) {
+  return initialised(__func__, [&] {
+    if (out == nullptr || type != CU_EXEC_AFFINITY_TYPE_SM_COUNT) return CUDA_ERROR_INVALID_VALUE;
+    if (driver().device(ordinal) == nullptr) return CUDA_ERROR_INVALID_DEVICE;
+    *out = 0;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuCtxResetPersistingL2Cache() {
   return in_context(__func__, [](Context&) { return CUDA_SUCCESS; });
 }

@@ -239,6 +239,8 @@ void forget_peers_of(Context& context);
 // or in the _ptsz and _ptds twins (per_thread) the calling thread's. CUDA_ERROR_INVALID_HANDLE for none; the
 // fault of the stream's context if that is dead.
 CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** out);
+// Of the stream's work so far. "hEvent and hStream must be from the same context": CUDA_ERROR_INVALID_HANDLE.
+CUresult record_event(CUevent handle, Stream& stream);
 // `shared`: what other processes see of it, or nullptr.
 CUresult create_event(Context& context, unsigned flags, std::shared_ptr<SharedEvent> shared, CUevent* out);
 

@@ -29,6 +29,7 @@ struct Request {
   bool with_priority = false;  // its own instead of its stream's
   int priority = 0;
   unsigned cluster[3] = {0, 0, 0};  // 0: as compiled
+  std::vector<CUevent> events{};    // recorded behind it
 };
 
 // What stays of a launch until it ran.
@@ -170,6 +171,8 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
   if (found != CUDA_SUCCESS) return found;
   // A CUkernel runs where its stream is; a CUfunction is of one context, and its stream must be too.
   Context& context = *stream->context;
+  for (CUevent event : request.events)
+    if (driver().events.check(event)->context != &context) return CUDA_ERROR_INVALID_HANDLE;
   auto work = std::make_shared<Work>();
   {
     std::lock_guard<std::mutex> held(code_table().lock);
@@ -232,7 +235,16 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
   // The queue lets go of `due` with the operation, whose work it points into.
   enqueue(
       *stream, [work] { return run(*work); }, [kernel = work->pending.get()] { kernel->due(); });
+  for (CUevent event : request.events) record_event(event, *stream);
   return CUDA_SUCCESS;
+}
+
+// The events of launches "must disable timing" and "must not be an interprocess or interop event". They may
+// come as late as the kernel's end: its blocks have triggered them by then.
+CUresult check_event(CUevent handle, int flags) {
+  const Event* event = driver().events.check(handle);
+  if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  return flags == 0 && event->flags == CU_EVENT_DISABLE_TIMING ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult launch_call(const char* name, CUfunction function, const Request& request) {
@@ -267,10 +279,16 @@ CUresult launch_config(const char* name, const CUlaunchConfig* config, CUfunctio
           request.cluster[2] = attribute.value.clusterDim.z;
           break;
         case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-        case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-          say_once(
-              "the simulator has no launches that record an event: it answered CUDA_ERROR_NOT_SUPPORTED");
-          return CUDA_ERROR_NOT_SUPPORTED;
+        case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: {
+          const bool at_end = attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+          const CUevent event =
+              at_end ? attribute.value.launchCompletionEvent.event : attribute.value.programmaticEvent.event;
+          const int flags =
+              at_end ? attribute.value.launchCompletionEvent.flags : attribute.value.programmaticEvent.flags;
+          if (const CUresult bad = check_event(event, flags); bad != CUDA_SUCCESS) return bad;
+          request.events.push_back(event);
+          break;
+        }
         default:
           // Hints, and permission to overlap: a launch that does not is right.
           if (attribute.id < CU_LAUNCH_ATTRIBUTE_IGNORE || attribute.id >= CU_LAUNCH_ATTRIBUTE_MAX)

@@ -246,6 +246,14 @@ CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary give
   });
 }
 
+// "If there is no device with attribute CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS present in the system,
+// the call may return CUDA_ERROR_NOT_FOUND."
+CUresult cuLibraryGetUnifiedFunction(void** out, CUlibrary given, const char* symbol) {
+  return with_library(__func__, given, [&](Library&) {
+    return out == nullptr || symbol == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
+  });
+}
+
 // ---- Kernels ----
 
 CUresult cuKernelGetFunction(CUfunction* out, CUkernel given) {

@@ -186,21 +186,27 @@ CUresult synchronise_call(const char* name, Null null, CUstream handle) {
   });
 }
 
-// Event and stream must be of one context (cuEventRecord's documentation).
+}  // namespace
+
+CUresult gpufence::sim::record_event(CUevent handle, Stream& stream) {
+  Event* event = driver().events.check(handle);
+  if (event == nullptr || event->context != stream.context) return CUDA_ERROR_INVALID_HANDLE;
+  if (std::shared_ptr<SharedEvent> shared = held_by(*event).shared; shared != nullptr) {
+    record_shared(stream, std::move(shared));
+    return CUDA_SUCCESS;
+  }
+  std::shared_ptr<Mark> made = mark(stream);
+  std::lock_guard<std::mutex> held(event->lock);
+  event->mark = std::move(made);
+  return CUDA_SUCCESS;
+}
+
+namespace {
+
 CUresult record(const char* name, Null null, CUevent handle, CUstream stream_handle, unsigned flags) {
   return with_stream(name, null, stream_handle, [&](Stream& stream) {
     // CU_EVENT_RECORD_EXTERNAL: "invalid outside of stream capture".
-    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-    Event* event = driver().events.check(handle);
-    if (event == nullptr || event->context != stream.context) return CUDA_ERROR_INVALID_HANDLE;
-    if (std::shared_ptr<SharedEvent> shared = held_by(*event).shared; shared != nullptr) {
-      record_shared(stream, std::move(shared));
-      return CUDA_SUCCESS;
-    }
-    std::shared_ptr<Mark> made = mark(stream);
-    std::lock_guard<std::mutex> held(event->lock);
-    event->mark = std::move(made);
-    return CUDA_SUCCESS;
+    return flags != 0 ? CUDA_ERROR_INVALID_VALUE : record_event(handle, stream);
   });
 }
 

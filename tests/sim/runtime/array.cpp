@@ -456,3 +456,32 @@ GPUFENCE_ARRAY_COPIES(_ptds, kNowPerThread)
 GPUFENCE_ARRAY_COPIES_ASYNC(, in)
 GPUFENCE_ARRAY_COPIES_ASYNC(_ptsz, in_ptsz)
 }
+
+// ---- Bytes from array to array: the driver counts them from each array's start ----
+
+namespace {
+
+cudaError_t array_to_array(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from, size_t from_x,
+                           size_t from_y, size_t bytes, cudaMemcpyKind kind, bool per_thread) {
+  return in_context([&](const Driver& d) -> cudaError_t {
+    if (kind != cudaMemcpyDeviceToDevice && kind != cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
+    ArrayShape to_shape, from_shape;
+    if (const cudaError_t bad = shape_of(d, to, &to_shape); bad != cudaSuccess) return bad;
+    if (const cudaError_t bad = shape_of(d, from, &from_shape); bad != cudaSuccess) return bad;
+    if (to_x >= to_shape.row_bytes || from_x >= from_shape.row_bytes) return cudaErrorInvalidValue;
+    return from_driver((per_thread ? d.cuMemcpyAtoA_v2_ptds : d.cuMemcpyAtoA_v2)(
+        driver_array(to), to_y * to_shape.row_bytes + to_x, driver_array(from),
+        from_y * from_shape.row_bytes + from_x, bytes));
+  });
+}
+
+}  // namespace
+
+cudaError_t cudaMemcpyArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from,
+                                   size_t from_x, size_t from_y, size_t bytes, cudaMemcpyKind kind) {
+  return array_to_array(to, to_x, to_y, from, from_x, from_y, bytes, kind, false);
+}
+cudaError_t cudaMemcpyArrayToArray_ptds(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from,
+                                        size_t from_x, size_t from_y, size_t bytes, cudaMemcpyKind kind) {
+  return array_to_array(to, to_x, to_y, from, from_x, from_y, bytes, kind, true);
+}

@@ -79,3 +79,8 @@ cudaError_t cudaLibraryGetManaged(void** out, size_t* bytes, cudaLibrary_t libra
     return global(out, address, got);
   });
 }
+
+cudaError_t cudaLibraryGetUnifiedFunction(void** out, cudaLibrary_t library, const char* symbol) {
+  return in_context(
+      [&](const Driver& d) { return d.cuLibraryGetUnifiedFunction(out, driver_library(library), symbol); });
+}

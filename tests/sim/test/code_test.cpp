@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "gate.h"
 #include "process.h"
 
 namespace gpufence::sim {
@@ -656,6 +657,41 @@ TEST(Occupancy, CountsClusters) {
     EXPECT_EQ(cuOccupancyMaxActiveClusters(nullptr, count, &config), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuOccupancyMaxActiveClusters(&told, count, nullptr), CUDA_ERROR_INVALID_VALUE);
     EXPECT_EQ(cuOccupancyMaxActiveClusters(&told, nullptr, &config), CUDA_ERROR_INVALID_HANDLE);
+  });
+}
+
+// cuda.h, CUlaunchAttributeID: "may wait until A is complete", and "must disable timing".
+TEST(Launch, RecordsTheEventsOfItsAttributes) {
+  on_one_gpu([] {
+    const Gpu gpu = load(0);
+    const CUfunction count = function(gpu.module, "count");
+    CUstream stream = nullptr;
+    CUevent events[2] = {}, timed = nullptr;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuEventCreate(&events[0], CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&events[1], CU_EVENT_DISABLE_TIMING));
+    OK(cuEventCreate(&timed, CU_EVENT_DEFAULT));
+    CUlaunchAttribute attributes[2] = {};
+    attributes[0].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT;
+    attributes[0].value.programmaticEvent.event = events[0];
+    attributes[1].id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+    attributes[1].value.launchCompletionEvent.event = events[1];
+    CUlaunchConfig config{};
+    config.gridDimX = config.gridDimY = config.gridDimZ = 1;
+    config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+    config.hStream = stream;
+    config.attrs = attributes;
+    config.numAttrs = 2;
+    Gate gate;
+    OK(gate.hold(stream));
+    OK(cuLaunchKernelEx(&config, count, nullptr, nullptr));
+    for (CUevent event : events) EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    gate.open();
+    for (CUevent event : events) OK(cuEventSynchronize(event));
+    attributes[1].value.launchCompletionEvent.event = timed;
+    EXPECT_EQ(cuLaunchKernelEx(&config, count, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+    attributes[1].value.launchCompletionEvent.event = nullptr;
+    EXPECT_EQ(cuLaunchKernelEx(&config, count, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE);
   });
 }
 

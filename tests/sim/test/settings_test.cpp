@@ -183,6 +183,19 @@ TEST(ErrorLog, IsEmpty) {
   });
 }
 
+TEST(ExecAffinity, IsNobodys) {
+  on_machine("1", [] {
+    int supported = 9;
+    OK(cuDeviceGetExecAffinitySupport(&supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0));
+    EXPECT_EQ(supported, 0);
+    CUexecAffinityParam affinity{};
+    EXPECT_EQ(cuCtxGetExecAffinity(&affinity, CU_EXEC_AFFINITY_TYPE_SM_COUNT),
+              CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+    EXPECT_EQ(cuDeviceGetExecAffinitySupport(&supported, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 1),
+              CUDA_ERROR_INVALID_DEVICE);
+  });
+}
+
 TEST(LinkAtomics, AreThoseOfNvlink) {
   on_machine("2xh100", [] {
     const CUatomicOperation operations[] = {CU_ATOMIC_OPERATION_INTEGER_ADD, CU_ATOMIC_OPERATION_CAS};

@@ -1,6 +1,8 @@
 // Calls of the runtime that are the driver's under other names and types: that each reaches it, by either
 // default stream, and what the runtime checks itself. Every test runs alone, in a fresh process (ctest), on
 // two simulated GPUs with NVLink. Source: cuda_runtime_api.h, at the functions named.
+// Programs of CUDA 8 still call these.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -193,6 +195,25 @@ TEST(RuntimeErrors, AreEachThreadsOwn) {
   EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidDevice);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+TEST(RuntimeArrays, PassBytesToEachOtherFromAnyPlace) {
+  const cudaChannelFormatDesc bytes = cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindUnsigned);
+  cudaArray_t from = nullptr, to = nullptr;
+  OK(cudaMallocArray(&from, &bytes, 4, 3, 0));
+  OK(cudaMallocArray(&to, &bytes, 6, 2, 0));
+  const char source[] = "abcdefghijkl";
+  char back[13] = "............";
+  OK(cudaMemcpy2DToArray(from, 0, 0, source, 4, 4, 3, cudaMemcpyHostToDevice));
+  OK(cudaMemcpy2DToArray(to, 0, 0, back, 6, 6, 2, cudaMemcpyHostToDevice));
+  // From the third byte of the second row on, to the fifth of the first.
+  OK(cudaMemcpyArrayToArray(to, 4, 0, from, 2, 1, 5, cudaMemcpyDeviceToDevice));
+  OK(cudaMemcpy2DFromArray(back, 6, to, 0, 0, 6, 2, cudaMemcpyDeviceToHost));
+  EXPECT_STREQ(back, "....ghijk...");
+  EXPECT_EQ(cudaMemcpyArrayToArray(to, 0, 0, from, 0, 0, 13, cudaMemcpyDeviceToDevice),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyArrayToArray(to, 0, 0, from, 0, 0, 1, cudaMemcpyHostToDevice),
+            cudaErrorInvalidMemcpyDirection);
 }
 
 }  // namespace
