@@ -129,11 +129,6 @@ void deactivate(Context& context) {
   close_imports_of(context);
   free_host_of(context);
   destroy_streams_of(context);
-  bool last = context.primary;
-  driver().contexts.each_live([&](Context* other) {
-    if (other->device == context.device && other->active) last = false;
-  });
-  if (last) empty_pools_of(*context.device);
   driver().occupancy.release(context.device->host_index, context.device->gpu->context_bytes);
 }
 

@@ -669,19 +669,6 @@ void trim_pools_after_synchronise() {
   }
 }
 
-void empty_pools_of(Device& device) {
-  if (pools().handles.none()) return;
-  std::lock_guard<std::mutex> held(pools().lock);
-  for (Pool* pool : pools().all) {
-    if (pool->device != &device || pool->imported) continue;
-    std::lock_guard<std::mutex> held_pool(pool->lock);
-    pool->allocations.clear();
-    pool->used = 0;
-    for (auto segment = pool->segments.begin(); segment != pool->segments.end();)
-      segment = drop(*pool, segment);
-  }
-}
-
 }  // namespace gpufence::sim
 
 using namespace gpufence::sim;

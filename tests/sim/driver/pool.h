@@ -76,8 +76,5 @@ uint64_t pool_changes();
 // The host has seen work end ("on the next call to stream, event or context synchronize"): pools give back
 // what they hold above their thresholds.
 void trim_pools_after_synchronise();
-// A primary context's end, with no other context on the GPU: so do all its pools, with what was allocated
-// from them.
-void empty_pools_of(Device& device);
 
 }  // namespace gpufence::sim

@@ -395,22 +395,30 @@ TEST(Pools, OutliveTheirDestructionByWhatIsStillHeld) {
   });
 }
 
-TEST(Pools, AreEmptiedWithTheirGpusPrimaryContext) {
+// cuda_runtime_api.h, cudaDeviceReset: "will not destroy memory allocations by cudaMallocAsync and
+// cudaMallocFromPoolAsync"; cuda.h, cuCtxDestroy: they "are not associated with any CUDA context".
+TEST(Pools, OutliveTheirGpusPrimaryContext) {
   in_child({{"GPUFENCE_SIM", "1"}}, [] {
     OK(cuInit(0));
     CUcontext primary = nullptr;
     OK(cuDevicePrimaryCtxRetain(&primary, 0));
     OK(cuCtxSetCurrent(primary));
     const CUmemoryPool pool = default_pool();
-    take(pool, kMiB, nullptr);
+    const CUdeviceptr memory = take(pool, kMiB, nullptr);
+    OK(cuMemsetD32(memory, 7, 1));
     EXPECT_EQ(reserved(pool), 32 * kMiB);
     OK(cuDevicePrimaryCtxReset(0));
-    EXPECT_EQ(reserved(pool), 0u);
-    EXPECT_EQ(used(pool), 0u);
+    EXPECT_EQ(reserved(pool), 32 * kMiB);
+    EXPECT_EQ(used(pool), kMiB);
     EXPECT_EQ(default_pool(), pool);
     OK(cuDevicePrimaryCtxRetain(&primary, 0));
-    take(pool, kMiB, nullptr);
-    EXPECT_EQ(used(pool), kMiB);
+    uint32_t word = 0;
+    OK(cuMemcpyDtoH(&word, memory, 4));
+    EXPECT_EQ(word, 7u);
+    OK(cuMemFreeAsync(memory, nullptr));
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(used(pool), 0u);
+    EXPECT_EQ(reserved(pool), 0u);
   });
 }
 
