@@ -88,7 +88,6 @@ std::shared_ptr<ArrayBacking> ArrayBacking::of(Context& context, const CUDA_ARRA
   void* reserved = reserve_lazily(made.reserved_, false);
   if (reserved == nullptr) return nullptr;
   made.base_ = reinterpret_cast<uintptr_t>(reserved);
-  made.memory_.resize(made.bytes_ / kTile);
   for (Array* level : levels) level->base += made.base_;
   ++living;
   ++context.memory_changes;
@@ -100,7 +99,7 @@ bool ArrayBacking::any() {
 }
 
 void ArrayBacking::release() {
-  std::vector<CUmemGenericAllocationHandle> memory;
+  std::unordered_map<uint32_t, CUmemGenericAllocationHandle> memory;
   {
     std::lock_guard<std::mutex> held(lock_);
     if (base_ == 0) return;
@@ -109,8 +108,7 @@ void ArrayBacking::release() {
     base_ = 0;
   }
   --living;
-  for (const CUmemGenericAllocationHandle each : memory)
-    if (each != 0) let_go_of_tiles(each, 1);
+  for (const auto& [tile, each] : memory) let_go_of_tiles(each, 1);
   ++context_.memory_changes;
 }
 
@@ -224,14 +222,17 @@ bool ArrayBacking::lay(const std::vector<uint32_t>& tiles, CUmemGenericAllocatio
       else
         laid = lay_tiles(memory, offset + first * kTile, address, (end - first) * kTile) && laid;
       for (; first < end; ++first) {
-        before.push_back(memory_[tiles[first]]);
-        memory_[tiles[first]] = memory;
+        const auto known = memory_.find(tiles[first]);
+        if (known != memory_.end()) before.push_back(known->second);
+        if (memory != 0)
+          memory_[tiles[first]] = memory;
+        else if (known != memory_.end())
+          memory_.erase(known);
         mark(tiles[first], memory != 0);
       }
     }
   }
-  for (const CUmemGenericAllocationHandle each : before)
-    if (each != 0) let_go_of_tiles(each, 1);
+  for (const CUmemGenericAllocationHandle each : before) let_go_of_tiles(each, 1);
   ++context_.memory_changes;
   return laid;
 }

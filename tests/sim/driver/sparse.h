@@ -5,6 +5,7 @@
 #pragma once
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "array.h"
@@ -67,7 +68,7 @@ class ArrayBacking {
   uint64_t bytes_ = 0;     // whole tiles
   uint64_t reserved_ = 0;  // with the table
   mutable std::mutex lock_;
-  std::vector<CUmemGenericAllocationHandle> memory_;  // by tile; under the lock
+  std::unordered_map<uint32_t, CUmemGenericAllocationHandle> memory_;  // by tile; under the lock
 };
 
 // The memory of an array's row from the byte x on, as far as it lies together and at most *bytes, which

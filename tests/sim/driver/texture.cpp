@@ -108,35 +108,44 @@ bool take_pitched(Context& context, const CUDA_RESOURCE_DESC& resource, ptx::Tex
 
 // ---- How it is read ----
 
+bool take_address(CUaddress_mode mode, ptx::AddressMode* out) {
+  switch (mode) {
+    case CU_TR_ADDRESS_MODE_WRAP:
+      *out = ptx::AddressMode::wrap;
+      return true;
+    case CU_TR_ADDRESS_MODE_CLAMP:
+      *out = ptx::AddressMode::clamp;
+      return true;
+    case CU_TR_ADDRESS_MODE_MIRROR:
+      *out = ptx::AddressMode::mirror;
+      return true;
+    case CU_TR_ADDRESS_MODE_BORDER:
+      *out = ptx::AddressMode::border;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool take_filter(CUfilter_mode mode, bool* linear) {
+  *linear = mode == CU_TR_FILTER_MODE_LINEAR;
+  return *linear || mode == CU_TR_FILTER_MODE_POINT;
+}
+
 bool take_sampler(const CUDA_TEXTURE_DESC& d, CUresourcetype type, ptx::Texture& texture) {
   constexpr unsigned kKnown = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES | CU_TRSF_SRGB |
                               CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION | CU_TRSF_SEAMLESS_CUBEMAP;
   const bool mipmapped = type == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
-  const auto is_filter = [](CUfilter_mode mode) {
-    return mode == CU_TR_FILTER_MODE_POINT || mode == CU_TR_FILTER_MODE_LINEAR;
-  };
-  if ((d.flags & ~kKnown) != 0 || !is_filter(d.filterMode) || !is_filter(d.mipmapFilterMode)) return false;
+  if ((d.flags & ~kKnown) != 0) return false;
   ptx::Sampler& sampler = texture.sampler;
-  for (size_t k = 0; k < 3; ++k) {
-    switch (d.addressMode[k]) {
-      case CU_TR_ADDRESS_MODE_WRAP:
-        sampler.address[k] = ptx::AddressMode::wrap;
-        break;
-      case CU_TR_ADDRESS_MODE_CLAMP:
-        sampler.address[k] = ptx::AddressMode::clamp;
-        break;
-      case CU_TR_ADDRESS_MODE_MIRROR:
-        sampler.address[k] = ptx::AddressMode::mirror;
-        break;
-      case CU_TR_ADDRESS_MODE_BORDER:
-        sampler.address[k] = ptx::AddressMode::border;
-        break;
-      default:
-        return false;
-    }
-    sampler.border[k] = std::bit_cast<uint32_t>(d.borderColor[k]);
+  // "This is ignored if … CU_RESOURCE_TYPE_LINEAR", both.
+  if (type != CU_RESOURCE_TYPE_LINEAR) {
+    for (size_t k = 0; k < 3; ++k)
+      if (!take_address(d.addressMode[k], &sampler.address[k])) return false;
+    if (!take_filter(d.filterMode, &sampler.linear)) return false;
   }
-  sampler.border[3] = std::bit_cast<uint32_t>(d.borderColor[3]);
+  if (mipmapped && !take_filter(d.mipmapFilterMode, &sampler.linear_between_levels)) return false;
+  for (size_t k = 0; k < 4; ++k) sampler.border[k] = std::bit_cast<uint32_t>(d.borderColor[k]);
   sampler.normalized_coordinates = (d.flags & CU_TRSF_NORMALIZED_COORDINATES) != 0;
   // "For CUDA mipmapped arrays, this flag has to be set."
   if (mipmapped && !sampler.normalized_coordinates) return false;
@@ -144,9 +153,6 @@ bool take_sampler(const CUDA_TEXTURE_DESC& d, CUresourcetype type, ptx::Texture&
   sampler.srgb = (d.flags & CU_TRSF_SRGB) != 0;
   sampler.seamless_cubemap = (d.flags & CU_TRSF_SEAMLESS_CUBEMAP) != 0;
   if (sampler.seamless_cubemap && !texture.cubemap) return false;
-  // Ignored for linear memory.
-  sampler.linear = d.filterMode == CU_TR_FILTER_MODE_LINEAR && type != CU_RESOURCE_TYPE_LINEAR;
-  sampler.linear_between_levels = mipmapped && d.mipmapFilterMode == CU_TR_FILTER_MODE_LINEAR;
   // There is nothing between two integers.
   if ((sampler.linear || sampler.linear_between_levels) && !texture.reads_floats()) return false;
   sampler.level_bias = d.mipmapLevelBias;

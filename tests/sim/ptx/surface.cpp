@@ -40,7 +40,7 @@ bool inside(const SurfaceAccess& access, const Image& image, uint64_t bytes, int
     if (at[k] >= 0 && at[k] <= most[k]) continue;
     if (access.beyond != Beyond::clamp) return false;
     at[k] = at[k] < 0 ? 0 : most[k];
-    if (k == 0) at[k] -= at[k] % size(bytes_of(access.type));
+    if (k == 0) at[k] -= at[k] % size(bytes);
   }
   return true;
 }
@@ -86,7 +86,8 @@ const Op* op_surface(Warp& warp, const Op* op) {
     if (touches) {
       const uint64_t address = image.address(static_cast<uint64_t>(at[0]), static_cast<uint64_t>(at[1]),
                                              static_cast<uint64_t>(at[2]));
-      if (!formatted && address % bytes != 0)
+      // By the place in the row: rows are as long as their texels here, and padded on a card.
+      if (!formatted && at[0] % bytes != 0)
         return fault(warp, op, Fault::Kind::misaligned_address, i, address);
       memory = memory_of(warp, image, address, bytes, what.what != What::load, &access);
       if (access.faulted) return fault(warp, op, Fault::Kind::illegal_address, i, access.fault);

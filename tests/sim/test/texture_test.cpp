@@ -318,8 +318,11 @@ TEST(TextureObjects, RefuseWhatTheDocumentationDoes) {
     CUdeviceptr memory = 0;
     OK(cuMemAlloc(&memory, 1 << 20));
     OK(tried(in_line(memory + 512, 1024), plain));
-    OK(tried(in_line(memory, 1024, CU_AD_FORMAT_SIGNED_INT32),
-             clamped(0, CU_TR_FILTER_MODE_LINEAR)));  // ignored for linear memory
+    // Address and filter modes are "ignored" for linear memory.
+    const CUDA_TEXTURE_DESC filtered = clamped(0, CU_TR_FILTER_MODE_LINEAR);
+    OK(tried(in_line(memory, 1024, CU_AD_FORMAT_SIGNED_INT32), filtered));
+    odd.addressMode[0] = static_cast<CUaddress_mode>(9);
+    OK(tried(in_line(memory, 1024), odd));
     EXPECT_EQ(tried(in_line(memory + 256, 1024), plain), kInvalid);
     EXPECT_EQ(tried(in_line(memory, 0), plain), kInvalid);
     EXPECT_EQ(tried(in_line(memory, (1 << 20) + 1024), plain), kInvalid);

@@ -578,6 +578,16 @@ TEST(Surface, OutOfBoundsTrapsClampsOrIsZero) {
   EXPECT_EQ(memory[4], 77U);
   const Answer misaligned = on_surface(surface, memory, "suld.b.2d.b32.trap {%r0}, [%rd1, {2, 0}];");
   EXPECT_EQ(misaligned.fault.kind, Fault::Kind::misaligned_address);
+  // A word of two texels in the second row of three, which is aligned in its row.
+  EXPECT_EQ(
+      on_surface(words(memory, 2, 3, 2), memory, "suld.b.2d.v2.b32.trap {%r0, %r1}, [%rd1, {0, 1}];").word[1],
+      77U);
+  EXPECT_EQ(on_surface(words(memory, 2, 3, 2), memory, "suld.b.2d.v2.b32.clamp {%r0, %r1}, [%rd1, {4, 0}];")
+                .fault.kind,
+            Fault::Kind::misaligned_address);
+  EXPECT_EQ(on_surface(words(memory, 2, 3, 2), memory, "suld.b.2d.v2.b32.clamp {%r0, %r1}, [%rd1, {8, 0}];")
+                .word[1],
+            2U);
   EXPECT_EQ(on_surface(surface, memory, "sust.b.2d.b32.trap [%rd1, {0, 0}], {%r0};", false).fault.kind,
             Fault::Kind::illegal_address);
 }
