@@ -254,6 +254,9 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
     }
   }
   if (memory_given && !context_given) gpu.context_bytes = std::min(gpu.context_bytes, gpu.memory_bytes / 16);
+  if (gpu.context_bytes > gpu.memory_bytes)
+    reader.fail(*table.get("context"),
+                "a context costs more than the GPU's whole memory; write a smaller one");
   place(gpu, table);
   if (const toml::node* node = table.get("mig")) read_instances(reader, *node, gpu);
   if (count > 1 && std::any_of(gpu.instances.begin(), gpu.instances.end(),

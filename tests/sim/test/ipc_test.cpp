@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "descriptors.h"
 #include "gate.h"
@@ -337,6 +339,110 @@ TEST(IpcMemory, IsReadByWorkThatWasThereBeforeItIsClosed) {
         EXPECT_EQ(word(mine), 66);
         tell(socket, 'd');
       });
+}
+
+TEST(IpcMemory, OfManyAllocationsArrivesEachAtItsOwn) {
+  constexpr int kMany = 200;
+  const auto bytes_of = [](int i) { return static_cast<size_t>(i * i * 3 + 40); };
+  between(
+      "1",
+      [&](int socket) {
+        std::vector<CUdeviceptr> all;
+        for (int i = 0; i < kMany; ++i) {
+          all.push_back(allocated(bytes_of(i)));
+          OK(cuMemsetD8(all.back(), static_cast<unsigned char>(i), bytes_of(i)));
+        }
+        for (int i = 0; i < kMany; i += 2) OK(cuMemFree(all[static_cast<size_t>(i)]));
+        for (int i = 1; i < kMany; i += 2) give(socket, handle_of(all[static_cast<size_t>(i)]));
+        EXPECT_EQ(hear(socket), 'd');
+      },
+      [&](int socket) {
+        for (int i = 1; i < kMany; i += 2) {
+          CUdeviceptr memory = 0, base = 0;
+          size_t bytes = 0;
+          OK(cuIpcOpenMemHandle(&memory, take<CUipcMemHandle>(socket), kLazy));
+          OK(cuMemGetAddressRange(&base, &bytes, memory));
+          EXPECT_EQ(bytes, bytes_of(i));
+          std::string back(bytes, '?');
+          OK(cuMemcpyDtoH(back.data(), memory, bytes));
+          EXPECT_EQ(back, std::string(bytes, static_cast<char>(i)));
+          if (i % 3 == 0) {
+            OK(cuIpcCloseMemHandle(memory));
+          }
+        }
+        tell(socket, 'd');
+      });
+}
+
+TEST(IpcMemory, IsOpenedByThreadsAtOnce) {
+  between(
+      "1",
+      [](int socket) {
+        const CUdeviceptr memory = allocated(kMiB);
+        std::vector<std::thread> threads;
+        const CUipcMemHandle handle = handle_of(memory);
+        CUcontext context = nullptr;
+        OK(cuCtxGetCurrent(&context));
+        for (int i = 0; i < 4; ++i)
+          threads.emplace_back([&] {
+            OK(cuCtxSetCurrent(context));
+            for (int k = 0; k < 50; ++k) {
+              const CUdeviceptr own = allocated(512);
+              handle_of(own);
+              OK(cuMemFree(own));
+              const CUipcMemHandle same = handle_of(memory);
+              EXPECT_EQ(memcmp(&same, &handle, sizeof same), 0);
+            }
+          });
+        for (std::thread& thread : threads) thread.join();
+        give(socket, handle);
+        EXPECT_EQ(hear(socket), 'd');
+      },
+      [](int socket) {
+        const auto handle = take<CUipcMemHandle>(socket);
+        CUcontext context = nullptr;
+        OK(cuCtxGetCurrent(&context));
+        CUdeviceptr memory = 0;
+        OK(cuIpcOpenMemHandle(&memory, handle, kLazy));
+        std::vector<std::thread> threads;
+        for (int i = 0; i < 4; ++i)
+          threads.emplace_back([&] {
+            OK(cuCtxSetCurrent(context));
+            for (int k = 0; k < 50; ++k) {
+              CUdeviceptr same = 0;
+              OK(cuIpcOpenMemHandle(&same, handle, kLazy));
+              EXPECT_EQ(same, memory);
+              EXPECT_EQ(attribute(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, same), unsigned{CU_MEMORYTYPE_DEVICE});
+              OK(cuIpcCloseMemHandle(same));
+            }
+          });
+        for (std::thread& thread : threads) thread.join();
+        OK(cuIpcCloseMemHandle(memory));
+        EXPECT_EQ(cuIpcCloseMemHandle(memory), CUDA_ERROR_INVALID_VALUE);
+        tell(socket, 'd');
+      });
+}
+
+// A child of fork has none of the memory, and must not keep the host's by a descriptor either.
+TEST(IpcMemory, IsNotHeldByAChildOfFork) {
+  in_child({{"GPUFENCE_SIM", "1"}}, [] {
+    OK(cuInit(0));
+    context_on(0);
+    allocated(kMiB);
+    const auto descriptors = [] {
+      int count = 0;
+      for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+        if (target.rfind("/memfd:gpufence-sim ", 0) == 0) ++count;
+      }
+      return count;
+    };
+    EXPECT_EQ(descriptors(), 1);
+    const pid_t child = fork();
+    if (child == 0) _exit(descriptors());
+    EXPECT_EQ(finish(child), 0);
+  });
 }
 
 // ---- Events ----

@@ -280,6 +280,8 @@ TEST(File, ErrorsOfSplitGpusAndFaultsSayWhatToDo) {
       {"[[slow]]\ncall = \"cudaMalloc\"\nms = 5\n[[gpu]]\n",
        ":2:8: \"cudaMalloc\" is no call of the driver; write for example \"cuMemAlloc_v2\""},
       {"driver_version = 13\n[[gpu]]\n", ":1:18: driver_version is out of range; use 10000 to 99990"},
+      {"[[gpu]]\nmemory = \"1GiB\"\ncontext = \"2GiB\"\n",
+       ":3:11: a context costs more than the GPU's whole memory; write a smaller one"},
       {"[[gpu]]\nnuma = -1\n", ":2:8: numa is out of range; use 0 to 1023"},
       {"[[gpu]]\ncompute_capability = \"nine\"\n", ":2:22: \"nine\" is no compute capability"},
   };
