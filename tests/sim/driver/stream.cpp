@@ -40,12 +40,23 @@ Stream* per_thread_stream(Context& context) {
 
 }  // namespace
 
+namespace {
+
+// What it holds, when nobody can ask it any more.
+void forget(Event& event) {
+  std::lock_guard<std::mutex> held(event.lock);
+  event.mark = nullptr;
+  event.shared = nullptr;
+}
+
+}  // namespace
+
 void destroy_streams_of(Context& context) {
   driver().streams.each_live([&](Stream* stream) {
     if (stream->context == &context) driver().streams.retire(stream);
   });
   driver().events.each_live([&](Event* event) {
-    if (event->context == &context) driver().events.retire(event);
+    if (event->context == &context && driver().events.retire(event)) forget(*event);
   });
 }
 
@@ -164,9 +175,7 @@ CUresult destroy_stream(CUstream handle) {
 CUresult destroy_event(CUevent handle) {
   Event* event = driver().events.check(handle);
   if (event == nullptr || !driver().events.retire(event)) return CUDA_ERROR_INVALID_HANDLE;
-  std::lock_guard<std::mutex> held(event->lock);
-  event->mark = nullptr;
-  event->shared = nullptr;
+  forget(*event);
   return CUDA_SUCCESS;
 }
 

@@ -584,14 +584,18 @@ TEST(IpcEvent, OfADestroyedOneIsNotOpened) {
         const CUevent event = shared_event();
         give(socket, handle_of(event));
         OK(cuEventDestroy(event));
+        const CUcontext own = context_on(0);
+        give(socket, handle_of(shared_event()));
+        OK(cuCtxDestroy(own));  // its events go with it
         tell(socket, 'x');
         EXPECT_EQ(hear(socket), 'd');
       },
       [](int socket) {
-        const auto handle = take<CUipcEventHandle>(socket);
+        const auto handle = take<CUipcEventHandle>(socket), other = take<CUipcEventHandle>(socket);
         EXPECT_EQ(hear(socket), 'x');
         CUevent event = nullptr;
         EXPECT_EQ(cuIpcOpenEventHandle(&event, handle), CUDA_ERROR_INVALID_HANDLE);
+        EXPECT_EQ(cuIpcOpenEventHandle(&event, other), CUDA_ERROR_INVALID_HANDLE);
         tell(socket, 'd');
       });
 }
