@@ -417,25 +417,25 @@ void destroy_arrays_of(Context& context) {
 using namespace gpufence::sim;
 
 CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* d) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_unsafe(__func__, [&](Context& context) {
     return d == nullptr ? CUDA_ERROR_INVALID_VALUE
                         : create(context, out, widened<CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR>(*d));
   });
 }
 CUresult cuArrayCreate(CUarray* out, const CUDA_ARRAY_DESCRIPTOR_v1* d) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_unsafe(__func__, [&](Context& context) {
     return d == nullptr
                ? CUDA_ERROR_INVALID_VALUE
                : create(context, out, widened<CUDA_ARRAY_DESCRIPTOR_v1, CUDA_ARRAY3D_DESCRIPTOR>(*d));
   });
 }
 CUresult cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* d) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_unsafe(__func__, [&](Context& context) {
     return d == nullptr ? CUDA_ERROR_INVALID_VALUE : create(context, out, *d);
   });
 }
 CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR_v1* d) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_unsafe(__func__, [&](Context& context) {
     if (d == nullptr) return CUDA_ERROR_INVALID_VALUE;
     auto wide = widened<CUDA_ARRAY3D_DESCRIPTOR_v1, CUDA_ARRAY3D_DESCRIPTOR>(*d);
     wide.Depth = d->Depth;
@@ -444,7 +444,7 @@ CUresult cuArray3DCreate(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR_v1* d) {
   });
 }
 CUresult cuArrayDestroy(CUarray array) {
-  return in_context(__func__, [&](Context&) { return destroy(array); });
+  return in_context_unsafe(__func__, [&](Context&) { return destroy(array); });
 }
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray array) {
   return describe_call(__func__, out, array);
@@ -467,12 +467,12 @@ CUresult cuArrayGetPlane(CUarray* out, CUarray handle, unsigned int plane) {
 }
 CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* d,
                                 unsigned int levels) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_unsafe(__func__, [&](Context& context) {
     return d == nullptr ? CUDA_ERROR_INVALID_VALUE : create_mipmapped(context, out, *d, levels);
   });
 }
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
-  return in_context(__func__, [&](Context&) { return destroy_mipmapped(array); });
+  return in_context_unsafe(__func__, [&](Context&) { return destroy_mipmapped(array); });
 }
 CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned int level) {
   return in_context(__func__, [&](Context&) {

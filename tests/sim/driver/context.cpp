@@ -4,6 +4,7 @@
 
 #include "admission.h"
 #include "array.h"
+#include "capture.h"
 #include "code.h"
 #include "driver.h"
 #include "ipc.h"
@@ -119,6 +120,7 @@ Context* activate(Device& device, Context* again, unsigned flags, unsigned api_v
 
 void deactivate(Context& context) {
   if (!context.active.exchange(false)) return;
+  end_captures_of(context);
   close_queues(context);
   forget_peers_of(context);
   close_output(context);
@@ -310,6 +312,8 @@ CUresult cuCtxGetApiVersion(CUcontext given, unsigned int* out) {
 namespace {
 
 CUresult wait_for_all(Context& context) {
+  if (invalidate_captures_of(context)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (const CUresult refused = unsafe_refusal(); refused != CUDA_SUCCESS) return refused;
   synchronise(context);
   trim_pools_after_synchronise();
   return context.fault;

@@ -1,26 +1,18 @@
 // Copies and memsets, in every version and per-thread twin; each is a function of its own, as programs and
 // fences tell entry points apart by address. What is checked is checked at the call; when a call returns, and
 // what the copy waits for, follows "API synchronization behavior" of the CUDA driver API's documentation.
-#include <cstring>
 #include <optional>
 
-#include "access.h"
 #include "array.h"
 #include "batch.h"
+#include "capture.h"
+#include "copy.h"
 #include "driver.h"
 #include "queue.h"
-#include "sparse.h"
-#include "vmm.h"
 
 using namespace gpufence::sim;
 
 namespace {
-
-// How the caller says an address is to be read: as a device's, as any of the host's, or "find out".
-enum class Side { device, host, unified };
-
-// What it is.
-enum class Kind { pageable, pinned, device, managed };
 
 // Where a call puts its work: the calling form decides the stream and whether the caller waits.
 struct Where {
@@ -36,39 +28,22 @@ Where on_ptsz(CUstream stream) {
   return {stream, true, true};
 }
 
-// Runs body with the stream, in the current context.
+// Runs body with the stream, in the current context. What the caller has to see done can't be captured.
 template <class Body>
 CUresult with_stream(const char* name, Where where, Body&& body) {
   return in_context(name, [&](Context& current) {
     Stream* stream = nullptr;
-    const CUresult found = stream_of(where.stream, where.per_thread, current, &stream);
-    return found != CUDA_SUCCESS ? found : body(*stream);
+    const CUresult found = stream_of(where.stream, where.per_thread, current, &stream,
+                                     where.async ? InCapture::captured : InCapture::refused);
+    if (found != CUDA_SUCCESS) return found;
+    if (!where.async)
+      if (const CUresult refused = unsafe_refusal(); refused != CUDA_SUCCESS) return refused;
+    return body(*stream);
   });
 }
 
-CUresult look_at(uintptr_t address, uint64_t bytes, Side side, Kind& kind) {
-  Found found;
-  if (!find(address, found)) {
-    kind = Kind::pageable;
-    // Addresses of a GPU that no allocation covers; else memory of the program, which only it can vouch for.
-    return side != Side::device && address != 0 && owner_of(address) == nullptr ? CUDA_SUCCESS
-                                                                                : CUDA_ERROR_INVALID_VALUE;
-  }
-  const bool within = bytes <= found.bytes + found.beyond - (address - found.base);
-  // Mapped, but no GPU was let at it.
-  if (found.mapped && !found.host && !mapped_for(nullptr, address)) return CUDA_ERROR_INVALID_VALUE;
-  if (found.host) {
-    // The rest of a buffer need not be page-locked.
-    kind = within ? Kind::pinned : Kind::pageable;
-    return within || side != Side::device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-  }
-  kind = found.managed ? Kind::managed : Kind::device;
-  if (!within) return CUDA_ERROR_INVALID_VALUE;
-  return found.context != nullptr ? refusal(*found.context) : CUDA_SUCCESS;
-}
-
-bool in_host(Kind kind) {
-  return kind == Kind::pageable || kind == Kind::pinned;
+bool in_host(MemoryKind kind) {
+  return kind == MemoryKind::pageable || kind == MemoryKind::pinned;
 }
 
 // Work of that size is done sooner than a worker is awake.
@@ -84,110 +59,26 @@ void start(Stream& stream, uint64_t bytes, Operation operation) {
     enqueue(stream, std::move(operation));
 }
 
-// One end of a copy; of one row, of rows, or of slices.
-struct End {
-  uintptr_t base;
-  Side side;
-  uint64_t x, y, z, pitch, height;
-  Kind kind = Kind::pageable;
-  const Array* array = nullptr;  // instead of a base: its rows and slices are its own
-
-  uint64_t offset(uint64_t row, uint64_t slice) const { return ((z + slice) * height + y + row) * pitch + x; }
-  uint8_t* at(uint64_t row, uint64_t slice) const {
-    return reinterpret_cast<uint8_t*>(base + offset(row, slice));
-  }
-  bool in_parts() const { return array != nullptr && array->backing != nullptr; }
-  // What lies together from the byte `done` of a row on, at most `bytes` of it (which becomes less); nullptr:
-  // a part of a sparse array without memory.
-  uint8_t* part(uint64_t row, uint64_t slice, uint64_t done, uint64_t* bytes) const {
-    return in_parts() ? part_of(*array, x + done, y + row, z + slice, bytes) : at(row, slice) + done;
-  }
-};
-
-struct Box {
-  End to, from;
-  uint64_t width, height, depth;
-
-  uint64_t bytes() const { return width * height * depth; }
-
-  CUresult check() {
-    for (End* end : {&to, &from}) {
-      if (const Array* array = end->array; array != nullptr) {
-        if (end->x + width > array->row_bytes || end->x + width < width || end->y + height > array->rows ||
-            end->y + height < height || end->z + depth > array->slices || end->z + depth < depth)
-          return CUDA_ERROR_INVALID_VALUE;
-        // "Must be evenly divisible by the array element size."
-        if (end->x % array->element_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
-        end->kind = Kind::device;
-        if (const CUresult refused = refusal(*array->context); refused != CUDA_SUCCESS) return refused;
-        continue;
-      }
-      // A pitch of 0 is allowed where there is one row, a height of 0 where there is one slice.
-      if ((height > 1 || depth > 1 || end->y > 0 || end->z > 0) && end->pitch < end->x + width)
-        return CUDA_ERROR_INVALID_VALUE;
-      if ((depth > 1 || end->z > 0) && end->height < end->y + height) return CUDA_ERROR_INVALID_VALUE;
-      const uint64_t first = end->offset(0, 0), last = end->offset(height - 1, depth - 1) + width;
-      if (last < first) return CUDA_ERROR_INVALID_VALUE;
-      const CUresult seen = look_at(end->base + first, last - first, end->side, end->kind);
-      if (seen != CUDA_SUCCESS) return seen;
-    }
-    return CUDA_SUCCESS;
-  }
-
-  CUresult move() const {
-    const bool parts = to.in_parts() || from.in_parts();
-    if (parts && !(mapped(to) && mapped(from))) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    for (uint64_t slice = 0; slice < depth; ++slice)
-      for (uint64_t row = 0; row < height; ++row) {
-        if (parts)
-          move_parts(row, slice);
-        else
-          memmove(to.at(row, slice), from.at(row, slice), width);
-      }
-    return CUDA_SUCCESS;
-  }
-  static bool mapped(const End& end) { return !end.in_parts() || end.array->backing->reachable(); }
-  // What has no memory is zero, and takes nothing.
-  void move_parts(uint64_t row, uint64_t slice) const {
-    for (uint64_t done = 0; done < width;) {
-      uint64_t bytes = width - done;
-      const uint8_t* source = from.part(row, slice, done, &bytes);
-      uint8_t* target = to.part(row, slice, done, &bytes);
-      if (target != nullptr && source != nullptr) memmove(target, source, bytes);
-      if (target != nullptr && source == nullptr) memset(target, 0, bytes);
-      done += bytes;
-    }
-  }
-
-  // The source's rows, one behind the other, and what brings them to their places.
-  Operation staged() const {
-    auto rows = std::make_shared<std::vector<uint8_t>>(bytes());
-    Box in = *this, out = *this;
-    in.to = out.from = {reinterpret_cast<uintptr_t>(rows->data()), Side::host, 0, 0, 0, width, height};
-    in.move();
-    return [rows, out] { return out.move(); };
-  }
-};
-
 CUresult copy_box(Stream& stream, bool async, Box box) {
   if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
+  if (is_capturing(stream)) return capture_copy(stream, box);
   if (const CUresult bad = box.check(); bad != CUDA_SUCCESS) return bad;
-  const Kind to = box.to.kind, from = box.from.kind;
+  const MemoryKind to = box.to.kind, from = box.from.kind;
   // "Any host memory to any host memory: fully synchronous", in both forms.
   bool wait = in_host(to) && in_host(from);
   if (!async) {
     // Only "from device memory to device memory" is there no synchronisation with the host; managed memory is
     // the host's as well ("all transfers involving Unified Memory regions are fully synchronous", up to CUDA
     // 11).
-    wait = wait || in_host(to) || in_host(from) || to == Kind::managed || from == Kind::managed;
-  } else if (from == Kind::pageable && !in_host(to)) {
+    wait = wait || in_host(to) || in_host(from) || to == MemoryKind::managed || from == MemoryKind::managed;
+  } else if (from == MemoryKind::pageable && !in_host(to)) {
     // "Staged to pinned memory": the source may be written again when the call returns.
     if (box.bytes() <= kMostStaged && !idle(stream)) {
       start(stream, box.bytes(), box.staged());
       return CUDA_SUCCESS;
     }
     wait = true;
-  } else if (to == Kind::pageable) {
+  } else if (to == MemoryKind::pageable) {
     wait = true;  // "might be synchronous with respect to the host"
   }
   if (wait) return run_here(stream, [&box] { return box.move(); });
@@ -232,26 +123,16 @@ CUresult peer_copy(const char* name, CUdeviceptr to, CUcontext to_context, CUdev
   });
 }
 
-CUresult array_end(CUarray handle, End& end) {
-  const Array* array = array_of(handle);
-  if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  end.array = array;
-  end.base = array->base;
-  end.side = Side::device;
-  end.pitch = array->row_bytes;
-  end.height = array->rows;
-  return CUDA_SUCCESS;
-}
-
 // A stretch of an array's memory: what the calls of one row mean by an offset.
 CUresult array_stretch(CUarray handle, uint64_t offset, uint64_t bytes, End& end) {
-  if (const CUresult bad = array_end(handle, end); bad != CUDA_SUCCESS) return bad;
-  const Array& array = *end.array;
+  const Array* found = array_of(handle);
+  if (found == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const Array& array = *found;
   // "1D CUDA array": what can be sparse has two dimensions or more.
   if (array.backing != nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (offset > array.bytes() || bytes > array.bytes() - offset) return CUDA_ERROR_INVALID_VALUE;
   if (const CUresult refused = refusal(*array.context); refused != CUDA_SUCCESS) return refused;
-  end = {array.base + offset, Side::device, 0, 0, 0, 0, 0, Kind::device, nullptr};
+  end = {array.base + offset, Side::device, 0, 0, 0, 0, 0, MemoryKind::device, nullptr};
   return CUDA_SUCCESS;
 }
 
@@ -283,30 +164,6 @@ CUresult array_copy(const char* name, std::optional<Stretch> into, uintptr_t to,
   });
 }
 
-bool end_of(CUmemorytype type, const void* in_host, uint64_t in_device, CUarray in_array, End& end,
-            CUresult& why) {
-  why = CUDA_ERROR_INVALID_VALUE;
-  switch (type) {
-    case CU_MEMORYTYPE_ARRAY:
-      why = array_end(in_array, end);
-      return why == CUDA_SUCCESS;
-    case CU_MEMORYTYPE_HOST:
-      end.base = host(in_host);
-      end.side = Side::host;
-      return true;
-    case CU_MEMORYTYPE_DEVICE:
-      end.base = in_device;
-      end.side = Side::device;
-      return true;
-    case CU_MEMORYTYPE_UNIFIED:
-      end.base = in_device;
-      end.side = Side::unified;
-      return true;
-    default:
-      return false;
-  }
-}
-
 template <class Copy>
 CUresult copy_2d(const char* name, const Copy* c, Where where = {}) {
   return with_stream(name, where, [&](Stream& stream) {
@@ -316,11 +173,10 @@ CUresult copy_2d(const char* name, const Copy* c, Where where = {}) {
             c->WidthInBytes,
             c->Height,
             1};
-    CUresult why{};
-    if (!end_of(c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, box.to, why) ||
-        !end_of(c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, box.from, why))
-      return why;
-    return copy_box(stream, where.async, box);
+    CUresult bad = place_end(c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, box.to);
+    if (bad == CUDA_SUCCESS)
+      bad = place_end(c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, box.from);
+    return bad != CUDA_SUCCESS ? bad : copy_box(stream, where.async, box);
   });
 }
 
@@ -329,15 +185,8 @@ template <class Copy>
 CUresult copy_3d(const char* name, const Copy* c, Where where = {}) {
   return with_stream(name, where, [&](Stream& stream) {
     if (c == nullptr || c->srcLOD != 0 || c->dstLOD != 0) return CUDA_ERROR_INVALID_VALUE;
-    Box box{{0, Side::host, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight},
-            {0, Side::host, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight},
-            c->WidthInBytes,
-            c->Height,
-            c->Depth};
-    CUresult why{};
-    if (!end_of(c->dstMemoryType, c->dstHost, c->dstDevice, c->dstArray, box.to, why) ||
-        !end_of(c->srcMemoryType, c->srcHost, c->srcDevice, c->srcArray, box.from, why))
-      return why;
+    Box box{};
+    if (const CUresult bad = box_of_fields(*c, box); bad != CUDA_SUCCESS) return bad;
     if constexpr (std::is_same_v<Copy, CUDA_MEMCPY3D_PEER>)
       return copy_between(stream, where.async, c->dstContext, c->srcContext, box);
     else
@@ -345,7 +194,6 @@ CUresult copy_3d(const char* name, const Copy* c, Where where = {}) {
   });
 }
 
-// A memset is the work of the stream's GPU alone: another GPU's memory has to be within its reach.
 // "Asynchronous with respect to the host except when the target memory is pinned host memory. The Async
 // versions are always asynchronous." Managed memory, which the host reads as well, is treated like pinned.
 template <class Element>
@@ -353,25 +201,12 @@ CUresult set_2d(const char* name, uintptr_t to, uint64_t pitch, Element value, u
                 uint64_t height, Where where = {}) {
   return with_stream(name, where, [&](Stream& stream) {
     if (width == 0 || height == 0) return CUDA_SUCCESS;
-    if (to % sizeof(Element) != 0 || width > UINT64_MAX / sizeof(Element)) return CUDA_ERROR_INVALID_VALUE;
-    const uint64_t row_bytes = width * sizeof(Element);
-    if (height > 1 && (pitch < row_bytes || pitch % sizeof(Element) != 0)) return CUDA_ERROR_INVALID_VALUE;
-    Kind kind;
-    const CUresult seen = look_at(to, (height - 1) * pitch + row_bytes, Side::device, kind);
-    if (seen != CUDA_SUCCESS) return seen;
-    if (!may_touch(*stream.context, to)) return CUDA_ERROR_INVALID_VALUE;
-    auto fill = [=] {
-      for (uint64_t row = 0; row < height; ++row) {
-        auto* at = reinterpret_cast<Element*>(to + row * pitch);
-        if constexpr (sizeof(Element) == 1)
-          memset(at, value, width);
-        else
-          for (uint64_t i = 0; i < width; ++i) at[i] = value;
-      }
-      return CUDA_SUCCESS;
-    };
-    if (!where.async && kind != Kind::device) return run_here(stream, fill);
-    start(stream, row_bytes * height, fill);
+    Fill fill{to, pitch, value, sizeof(Element), width, height};
+    if (is_capturing(stream)) return capture_fill(stream, fill);
+    if (const CUresult bad = fill.check(*stream.context); bad != CUDA_SUCCESS) return bad;
+    if (!where.async && fill.kind != MemoryKind::device)
+      return run_here(stream, [&fill] { return fill.run(); });
+    start(stream, fill.bytes(), [fill] { return fill.run(); });
     return CUDA_SUCCESS;
   });
 }
@@ -687,23 +522,36 @@ bool known(unsigned flags) {
   return (flags & ~static_cast<unsigned>(CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE)) == 0;
 }
 
+// A graph's copies may be of memory that it allocates.
+Planned planned_in(const Stream& stream) {
+  return is_capturing(stream) ? Planned::yes : Planned::no;
+}
+
 struct Ordered {
   Box box;
   CUmemcpySrcAccessOrder order;
 };
 
 // Unlike the single calls these read pageable memory too in the stream's order, if told to.
-void start_in_order(Stream& stream, const Ordered& copy) {
+CUresult start_in_order(Stream& stream, const Ordered& copy) {
   const Box& box = copy.box;
-  if (box.bytes() == 0) return;
+  if (box.bytes() == 0) return CUDA_SUCCESS;
+  if (is_capturing(stream)) return capture_copy(stream, box);
   if (copy.order == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL) {
     if (box.bytes() <= kMostStaged)
       start(stream, box.bytes(), box.staged());
     else
       run_here(stream, [&box] { return box.move(); });
-    return;
+    return CUDA_SUCCESS;
   }
   start(stream, box.bytes(), [box] { return box.move(); });
+  return CUDA_SUCCESS;
+}
+
+CUresult start_all(Stream& stream, const std::vector<Ordered>& copies) {
+  for (const Ordered& copy : copies)
+    if (const CUresult bad = start_in_order(stream, copy); bad != CUDA_SUCCESS) return bad;
+  return CUDA_SUCCESS;
 }
 
 CUresult copy_batch(const char* name, const CUdeviceptr* to, const CUdeviceptr* from, const size_t* bytes,
@@ -722,21 +570,22 @@ CUresult copy_batch(const char* name, const CUdeviceptr* to, const CUdeviceptr* 
       CUresult bad = known(attributes[entry].srcAccessOrder) && known(attributes[entry].flags)
                          ? CUDA_SUCCESS
                          : CUDA_ERROR_INVALID_VALUE;
-      if (bad == CUDA_SUCCESS && bytes[i] != 0) bad = box.check();
+      if (bad == CUDA_SUCCESS && bytes[i] != 0) bad = box.check(planned_in(stream));
       if (bad != CUDA_SUCCESS) {
         if (failed != nullptr) *failed = i;
         return bad;
       }
       copies.push_back({box, attributes[entry].srcAccessOrder});
     }
-    for (const Ordered& copy : copies) start_in_order(stream, copy);
-    return CUDA_SUCCESS;
+    return start_all(stream, copies);
   });
 }
 
 CUresult operand(const CUmemcpy3DOperand& given, const CUextent3D& extent, unsigned element, End& end) {
   if (given.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
-    if (const CUresult bad = array_end(given.op.array.array, end); bad != CUDA_SUCCESS) return bad;
+    const Array* array = array_of(given.op.array.array);
+    if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    set_array(end, *array);
     end.x = given.op.array.offset.x * element;
     end.y = given.op.array.offset.y;
     end.z = given.op.array.offset.z;
@@ -784,15 +633,14 @@ CUresult copy_batch_3d(const char* name, size_t count, const CUDA_MEMCPY3D_BATCH
                          : CUDA_ERROR_INVALID_VALUE;
       if (bad == CUDA_SUCCESS) bad = operand(op.dst, extent, element, box.to);
       if (bad == CUDA_SUCCESS) bad = operand(op.src, extent, element, box.from);
-      if (bad == CUDA_SUCCESS) bad = box.check();
+      if (bad == CUDA_SUCCESS) bad = box.check(planned_in(stream));
       if (bad != CUDA_SUCCESS) {
         if (failed != nullptr) *failed = i;
         return bad;
       }
       copies.push_back({box, op.srcAccessOrder});
     }
-    for (const Ordered& copy : copies) start_in_order(stream, copy);
-    return CUDA_SUCCESS;
+    return start_all(stream, copies);
   });
 }
 

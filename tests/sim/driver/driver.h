@@ -28,8 +28,10 @@ class AccessMap;
 
 struct Device;
 struct Context;
-class Admission;  // admission.h
-struct Queue;     // queue.h
+class Admission;        // admission.h
+struct Queue;           // queue.h
+struct StreamCapture;   // capture.h
+struct CapturedEvent;   // capture.h
 
 // Of what a context may touch (access.h).
 struct AccessVersion {
@@ -65,6 +67,8 @@ struct Stream {
   StreamAttributes attributes;
   unsigned long long id = 0;
   Queue* queue = nullptr;  // its work; outlives the stream until the work is done
+  uint64_t lease = 0;      // of the queue
+  std::atomic<StreamCapture*> capture{nullptr};  // not nullptr: it captures (capture.h)
 };
 
 struct Context {
@@ -96,6 +100,7 @@ struct Context {
   std::vector<Queue*>
       queues;            // of all its streams, the destroyed ones too while they hold work; under `order`
   size_t sweep_at = 64;  // when `queues` is next searched for those
+  std::atomic<unsigned> blocking_captures{0};  // of its blocking streams, which bar the legacy stream
   Stream legacy;
   std::map<pthread_t, std::unique_ptr<Stream>> per_thread;  // under `order`
 
@@ -117,6 +122,7 @@ struct Event {
   std::mutex lock;
   std::shared_ptr<Mark> mark;           // of its last record; nullptr: never recorded; under `lock`
   std::shared_ptr<SharedEvent> shared;  // instead of it, where other processes may see the event; the same
+  std::shared_ptr<const CapturedEvent> captured;  // instead, of a record in a capture; the same
 };
 
 struct Device {
@@ -127,6 +133,7 @@ struct Device {
   std::mutex lock;  // heaps and the contexts' block lists
   Heap heap{this};
   Heap low_heap{this, true};
+  Heap graph_heap{this};  // addresses of graphs' allocations (graph_memory.h)
   std::atomic<uint64_t> allocations{0};  // counted for fail_alloc_at
   std::atomic<uint64_t> calls{0};        // counted for lost_at
   std::atomic<bool> lost{false};
@@ -198,6 +205,7 @@ struct Found {
   unsigned host_flags = 0;
   Pool* pool = nullptr;  // of an allocation from a memory pool, which has no context
   bool mapped = false;   // by cuMemMap; has no context either
+  bool graph = false;    // a graph's allocation node's; has no context either
   CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
   uint64_t beyond = 0;    // mapped behind it without a gap, bytes
   uintptr_t range = 0;    // of mapped memory: the reservation that it stands in
@@ -238,7 +246,15 @@ void forget_peers_of(Context& context);
 // In stream.cpp: what a stream handle means to a call made in `current`. NULL is the legacy default stream,
 // or in the _ptsz and _ptds twins (per_thread) the calling thread's. CUDA_ERROR_INVALID_HANDLE for none; the
 // fault of the stream's context if that is dead.
-CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** out);
+// What becomes of the call while that stream captures:
+enum class InCapture {
+  refused,   // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is invalid
+  captured,  // the caller looks at is_capturing() and adds a node
+  ignored,   // the call only asks who the stream is
+};
+// The legacy stream while a blocking one captures: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, unless it is ignored.
+CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** out,
+                   InCapture in_capture = InCapture::refused);
 // Of the stream's work so far. "hEvent and hStream must be from the same context": CUDA_ERROR_INVALID_HANDLE.
 CUresult record_event(CUevent handle, Stream& stream);
 // `shared`: what other processes see of it, or nullptr.
@@ -297,6 +313,25 @@ CUresult in_context(const char* name, Body&& body) {
     if (is_lost(*context->device)) return kLost;
     const CUresult refused = refusal(*context);
     return refused != CUDA_SUCCESS ? refused : body(*context);
+  });
+}
+
+// Captures that run in this process (capture.h).
+extern constinit std::atomic<unsigned> captures_running;
+// What a call that no stream capture would see answers ("potentially unsafe", cuThreadExchangeStreamCaptureMode):
+// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where a capture prohibits it, which is invalid from then on.
+CUresult refusal_of_captures();
+inline CUresult unsafe_refusal() {
+  return __builtin_expect(captures_running.load(std::memory_order_acquire) == 0, 1) ? CUDA_SUCCESS
+                                                                                    : refusal_of_captures();
+}
+
+// As in_context, for such a call.
+template <class Body>
+CUresult in_context_unsafe(const char* name, Body&& body) {
+  return in_context(name, [&](Context& context) {
+    const CUresult refused = unsafe_refusal();
+    return refused != CUDA_SUCCESS ? refused : body(context);
   });
 }
 

@@ -3,42 +3,24 @@
 #include <algorithm>
 #include <cstring>
 
+#include "launch.h"
+
 #include "access.h"
-#include "admission.h"
-#include "code.h"
+#include "capture.h"
 #include "instead.h"
 #include "output.h"
-#include "ptx/run.h"
-#include "queue.h"
 #include "residency.h"
 #include "texture.h"
 
-using namespace gpufence::sim;
+namespace gpufence::sim {
 
 namespace {
 
-struct Request {
-  unsigned grid[3];
-  unsigned block[3];
-  unsigned shared = 0;  // bytes, dynamic
-  CUstream stream = nullptr;
-  void** params = nullptr;
-  void** extra = nullptr;
-  bool cooperative = false;
-  bool per_thread = false;
-  bool with_priority = false;  // its own instead of its stream's
-  int priority = 0;
-  unsigned cluster[3] = {0, 0, 0};  // 0: as compiled
-  std::vector<CUevent> events{};    // recorded behind it
-};
-
 // What stays of a launch until it ran.
 struct Work {
+  std::shared_ptr<const KernelPlan> plan;
   ptx::Launch launch;
-  std::shared_ptr<Resident> resident;
   std::shared_ptr<const ptx::AccessMap> memory;
-  std::vector<uint8_t> params;
-  Context* context = nullptr;
   std::unique_ptr<PendingKernel> pending;
 };
 
@@ -79,13 +61,13 @@ uint64_t volume(const unsigned (&dim)[3]) {
   return uint64_t{dim[0]} * dim[1] * dim[2];
 }
 
-bool clusters_fit(const Request& request) {
+bool clusters_fit(const KernelRequest& request) {
   for (int axis = 0; axis < 3; ++axis)
     if (request.cluster[axis] == 0 || request.grid[axis] % request.cluster[axis] != 0) return false;
   return true;
 }
 
-CUresult check(const Request& request, const Function& function, const Device& device) {
+CUresult check(const KernelRequest& request, const Function& function, const Device& device) {
   const ptx::Function& code = *function.code;
   auto most = [&](CUdevice_attribute which) {
     return static_cast<unsigned>(device_attribute(device, which));
@@ -119,20 +101,41 @@ CUresult check(const Request& request, const Function& function, const Device& d
   return volume(request.grid) > resident ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_SUCCESS;
 }
 
-CUresult gather(const Request& request, const ptx::Function& code, std::vector<uint8_t>& out) {
-  if (request.params != nullptr && request.extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
+CUresult run_now(Work& work) {
+  // What the kernel may touch is what is there when it starts.
+  work.memory = access_of(*work.plan->context);
+  work.launch.memory = work.memory.get();
+  const ObjectsOf objects(*work.plan->context);
+  work.launch.objects = &objects;
+  const CUresult result = error_of(ptx::run(work.launch));
+  // A dead context's synchronisations answer at once: what was printed until then must not wait for one.
+  if (result != CUDA_SUCCESS) flush_output(*work.plan->context);
+  return result;
+}
+
+CUresult run(Work& work) {
+  work.pending->enter();
+  const CUresult result = run_now(work);
+  work.pending = nullptr;
+  return result;
+}
+
+}  // namespace
+
+CUresult gather_params(const ptx::Function& code, void** params, void** extra, std::vector<uint8_t>& out) {
+  if (params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   out.assign(code.param_bytes, 0);
   if (code.params.empty()) return CUDA_SUCCESS;
-  if (request.params != nullptr) {
+  if (params != nullptr) {
     for (size_t i = 0; i < code.params.size(); ++i) {
-      if (request.params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
-      memcpy(out.data() + code.params[i].offset, request.params[i], code.params[i].size);
+      if (params[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      memcpy(out.data() + code.params[i].offset, params[i], code.params[i].size);
     }
     return CUDA_SUCCESS;
   }
   const void* buffer = nullptr;
   size_t bytes = 0;
-  for (void** at = request.extra; at != nullptr && *at != CU_LAUNCH_PARAM_END; at += 2) {
+  for (void** at = extra; at != nullptr && *at != CU_LAUNCH_PARAM_END; at += 2) {
     if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
       buffer = at[1];
     else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE && at[1] != nullptr)
@@ -145,35 +148,10 @@ CUresult gather(const Request& request, const ptx::Function& code, std::vector<u
   return CUDA_SUCCESS;
 }
 
-CUresult run_now(Work& work) {
-  // What the kernel may touch is what is there when it starts.
-  work.memory = access_of(*work.context);
-  work.launch.memory = work.memory.get();
-  const ObjectsOf objects(*work.context);
-  work.launch.objects = &objects;
-  const CUresult result = error_of(ptx::run(work.launch));
-  // A dead context's synchronisations answer at once: what was printed until then must not wait for one.
-  if (result != CUDA_SUCCESS) flush_output(*work.context);
-  return result;
-}
-
-CUresult run(Work& work) {
-  work.pending->enter();
-  const CUresult result = run_now(work);
-  work.pending = nullptr;
-  return result;
-}
-
-CUresult launch(Context& current, CUfunction handle, Request request) {
-  Stream* stream = nullptr;
+CUresult plan_kernel(Context& context, CUfunction handle, KernelRequest request,
+                     std::shared_ptr<const KernelPlan>* out) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult found = stream_of(request.stream, request.per_thread, current, &stream);
-  if (found != CUDA_SUCCESS) return found;
-  // A CUkernel runs where its stream is; a CUfunction is of one context, and its stream must be too.
-  Context& context = *stream->context;
-  for (CUevent event : request.events)
-    if (driver().events.check(event)->context != &context) return CUDA_ERROR_INVALID_HANDLE;
-  auto work = std::make_shared<Work>();
+  auto plan = std::make_shared<KernelPlan>();
   {
     std::lock_guard<std::mutex> held(code_table().lock);
     Function* function = nullptr;
@@ -188,7 +166,7 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
             code.required_cluster[axis] != 0 ? code.required_cluster[axis] : std::max(set, 1u);
       }
     result = check(request, *function, *context.device);
-    if (result == CUDA_SUCCESS) result = gather(request, code, work->params);
+    if (result == CUDA_SUCCESS) result = gather_params(code, request.params, request.extra, plan->params);
     if (result != CUDA_SUCCESS) return result;
     if (!code.unsupported.empty()) {
       say_once("the simulator cannot run kernel " + code.name + ": " + code.unsupported +
@@ -197,44 +175,89 @@ CUresult launch(Context& current, CUfunction handle, Request request) {
       return CUDA_ERROR_NOT_SUPPORTED;
     }
     function->loaded = true;
-    work->resident = function->module->resident;
-    work->launch.module = work->resident->code.get();
-    work->launch.function = &code;
+    plan->resident = function->module->resident;
+    plan->launch.module = plan->resident->code.get();
+    plan->launch.function = &code;
   }
   Output& output = output_of(context);
-  if (work->launch.function->uses_heap) {
+  if (plan->launch.function->uses_heap) {
     if (const CUresult opened = output.open_heap(); opened != CUDA_SUCCESS) return opened;
     context.heap_launched = true;
   }
-  if (work->launch.function->prints) context.printf_launched = true;
-  output.flush();
-  work->context = &context;
-  ptx::Launch& grid = work->launch;
+  if (plan->launch.function->prints) context.printf_launched = true;
+  plan->context = &context;
+  plan->context_id = context.id;
+  ptx::Launch& grid = plan->launch;
   for (size_t axis = 0; axis < 3; ++axis) {
     grid.grid[axis] = request.grid[axis];
     grid.block[axis] = request.block[axis];
     grid.cluster[axis] = request.cluster[axis];
   }
   grid.dynamic_shared_bytes = request.shared;
-  grid.params = work->params.data();
+  grid.params = plan->params.data();
   grid.cooperative = request.cooperative;
-  grid.global_addresses = work->resident->addresses;
+  grid.global_addresses = plan->resident->addresses;
   grid.sinks = &output;
   grid.device = traits_of(*context.device);
-  grid.grid_id = driver().next_id++;
   grid.cancel = &context.cancel;
   const auto threads = static_cast<unsigned>(volume(request.block));
-  work->pending = std::make_unique<PendingKernel>(
-      context.admission, Room{(threads + 31) / 32, 1, grid.function->static_shared_bytes + request.shared},
-      volume(request.grid),
-      std::max<uint64_t>(1,
-                         uint64_t{blocks_resident(*grid.function, threads, request.shared, *context.device)} *
-                             grid.device.multiprocessors),
-      request.with_priority ? request.priority : stream->priority.load());
-  grid.watcher = work->pending.get();
+  plan->block = Room{(threads + 31) / 32, 1, grid.function->static_shared_bytes + request.shared};
+  plan->blocks = volume(request.grid);
+  plan->blocks_at_once = std::max<uint64_t>(
+      1, uint64_t{blocks_resident(*grid.function, threads, request.shared, *context.device)} *
+             grid.device.multiprocessors);
+  *out = std::move(plan);
+  return CUDA_SUCCESS;
+}
+
+PlannedRun prepare_kernel(const std::shared_ptr<const KernelPlan>& plan, int priority) {
+  auto work = std::make_shared<Work>();
+  work->plan = plan;
+  work->launch = plan->launch;
+  work->launch.grid_id = driver().next_id++;
+  work->pending = std::make_unique<PendingKernel>(plan->context->admission, plan->block, plan->blocks,
+                                                  plan->blocks_at_once, priority);
+  work->launch.watcher = work->pending.get();
   // The queue lets go of `due` with the operation, whose work it points into.
-  enqueue(
-      *stream, [work] { return run(*work); }, [kernel = work->pending.get()] { kernel->due(); });
+  return {[work] { return run(*work); }, [kernel = work->pending.get()] { kernel->due(); }};
+}
+
+}  // namespace gpufence::sim
+
+using namespace gpufence::sim;
+
+namespace {
+
+struct Request : KernelRequest {
+  CUstream stream = nullptr;
+  bool per_thread = false;
+  std::vector<CUevent> events{};  // recorded behind it
+};
+
+CUresult capture_launch(Stream& stream, CUfunction handle, const Request& request) {
+  CUresult result = capture_kernel(stream, handle, request);
+  for (CUevent event : request.events)
+    if (result == CUDA_SUCCESS)
+      result = capture_event_record(stream, *driver().events.check(event), event, false);
+  return result;
+}
+
+CUresult launch(Context& current, CUfunction handle, const Request& request) {
+  Stream* stream = nullptr;
+  if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  const CUresult found =
+      stream_of(request.stream, request.per_thread, current, &stream, InCapture::captured);
+  if (found != CUDA_SUCCESS) return found;
+  for (CUevent event : request.events)
+    if (driver().events.check(event)->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_capturing(*stream)) return capture_launch(*stream, handle, request);
+  // A CUkernel runs where its stream is; a CUfunction is of one context, and its stream must be too.
+  Context& context = *stream->context;
+  std::shared_ptr<const KernelPlan> plan;
+  if (const CUresult bad = plan_kernel(context, handle, request, &plan); bad != CUDA_SUCCESS) return bad;
+  flush_output(context);
+  PlannedRun made = prepare_kernel(plan, request.with_priority ? request.priority : stream->priority.load());
+  enqueue(*stream, std::move(made.run), std::move(made.due));
   for (CUevent event : request.events) record_event(event, *stream);
   return CUDA_SUCCESS;
 }
@@ -256,8 +279,8 @@ CUresult launch_config(const char* name, const CUlaunchConfig* config, CUfunctio
   return in_context(name, [&](Context& context) {
     if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
-    Request request{{config->gridDimX, config->gridDimY, config->gridDimZ},
-                    {config->blockDimX, config->blockDimY, config->blockDimZ}};
+    Request request{{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                     {config->blockDimX, config->blockDimY, config->blockDimZ}}};
     request.shared = config->sharedMemBytes;
     request.stream = config->hStream;
     request.params = params;
@@ -289,6 +312,12 @@ CUresult launch_config(const char* name, const CUlaunchConfig* config, CUfunctio
           request.events.push_back(event);
           break;
         }
+        case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+          if (attribute.value.deviceUpdatableKernelNode.deviceUpdatable == 0) break;
+          say_once(
+              "the simulator has no kernel nodes that kernels update: it answered CUDA_ERROR_NOT_SUPPORTED; "
+              "cuGraphExecKernelNodeSetParams works");
+          return CUDA_ERROR_NOT_SUPPORTED;
         default:
           // Hints, and permission to overlap: a launch that does not is right.
           if (attribute.id < CU_LAUNCH_ATTRIBUTE_IGNORE || attribute.id >= CU_LAUNCH_ATTRIBUTE_MAX)
@@ -302,7 +331,7 @@ CUresult launch_config(const char* name, const CUlaunchConfig* config, CUfunctio
 Request request_of(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned shared, CUstream stream, void** params, void** extra, bool cooperative,
                    bool per_thread) {
-  Request request{{gx, gy, gz}, {bx, by, bz}};
+  Request request{{{gx, gy, gz}, {bx, by, bz}}};
   request.shared = shared;
   request.stream = stream;
   request.params = params;
@@ -375,7 +404,7 @@ CUresult launch_kept(const char* name, CUfunction given, int width, int height, 
   return in_context(name, [&](Context& context) {
     if (width <= 0 || height <= 0) return CUDA_ERROR_INVALID_VALUE;
     std::vector<uint8_t> params;
-    Request request{{static_cast<unsigned>(width), static_cast<unsigned>(height), 1}, {1, 1, 1}};
+    Request request{{{static_cast<unsigned>(width), static_cast<unsigned>(height), 1}, {1, 1, 1}}};
     {
       std::lock_guard<std::mutex> held(code_table().lock);
       Function* function = code_table().functions.check(given);

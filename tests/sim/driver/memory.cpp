@@ -11,6 +11,7 @@
 #include "access.h"
 #include "code.h"
 #include "driver.h"
+#include "graph_memory.h"
 #include "ipc.h"
 #include "pool.h"
 #include "queue.h"
@@ -132,6 +133,7 @@ CUresult free_memory(CUdeviceptr pointer) {
   if (!find(pointer, found) || found.mapped || found.imported || (found.host && found.pool == nullptr) ||
       found.base != pointer)
     return CUDA_ERROR_INVALID_VALUE;
+  if (found.graph) return free_graph_memory(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   // "The driver assumes that all accesses to the memory are already complete" (CUDA C++ programming guide,
   // "Stream Ordered Memory Allocator").
   if (found.pool != nullptr)
@@ -168,7 +170,10 @@ bool find(uintptr_t address, Found& found) {
   if (auto* device = static_cast<Device*>(owner_of(address))) {
     std::unique_lock<std::mutex> held(device->lock);
     Block* block = heap_of(*device, address).containing(address);
-    if (block == nullptr) return false;
+    if (block == nullptr) {
+      held.unlock();
+      return find_graph_memory(address, found);
+    }
     if (Pool* pool = block->pool; pool != nullptr) {
       held.unlock();
       return find_in(*pool, address, found);
@@ -361,25 +366,25 @@ CUresult address_range(Pointer* base, Size* bytes, uintptr_t pointer) {
 }  // namespace
 
 CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
-  return in_context(__func__,
+  return in_context_unsafe(__func__,
                     [&](Context& context) { return allocate_into(context, out, bytes, Kind::device); });
 }
 
 CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned int bytes) {
-  return in_context(__func__,
+  return in_context_unsafe(__func__,
                     [&](Context& context) { return allocate_into(context, out, bytes, Kind::below_4gib); });
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
                             unsigned int element) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_unsafe(__func__, [&](Context& context) {
     return allocate_pitched(context, out, pitch, width, height, element, Kind::device);
   });
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned int* pitch, unsigned int width, unsigned int height,
                          unsigned int element) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_unsafe(__func__, [&](Context& context) {
     return allocate_pitched(context, out, pitch, width, height, element, Kind::below_4gib);
   });
 }
@@ -387,7 +392,7 @@ CUresult cuMemAllocPitch(CUdeviceptr_v1* out, unsigned int* pitch, unsigned int 
 // Lives on the GPU of the current context from the first moment, as far as that has room; the host reads and
 // writes it in place.
 CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int flags) {
-  return in_context(__func__, [&](Context& context) {
+  return in_context_unsafe(__func__, [&](Context& context) {
     const unsigned attach = flags & ~static_cast<unsigned>(CU_MEM_ATTACH_SINGLE);
     if (attach != CU_MEM_ATTACH_GLOBAL && attach != CU_MEM_ATTACH_HOST) return CUDA_ERROR_INVALID_VALUE;
     return allocate_into(context, out, bytes, Kind::managed);
@@ -395,11 +400,11 @@ CUresult cuMemAllocManaged(CUdeviceptr* out, size_t bytes, unsigned int flags) {
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
-  return in_context(__func__, [&](Context&) { return free_memory(pointer); });
+  return in_context_unsafe(__func__, [&](Context&) { return free_memory(pointer); });
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 pointer) {
-  return in_context(__func__, [&](Context&) { return free_memory(pointer); });
+  return in_context_unsafe(__func__, [&](Context&) { return free_memory(pointer); });
 }
 
 CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
@@ -421,19 +426,19 @@ CUresult cuMemGetAddressRange(CUdeviceptr_v1* base, unsigned int* bytes, CUdevic
 // ---- Page-locked host memory ----
 
 CUresult cuMemAllocHost_v2(void** out, size_t bytes) {
-  return in_context(__func__, [&](Context& context) { return host_allocate(context, out, bytes, 0); });
+  return in_context_unsafe(__func__, [&](Context& context) { return host_allocate(context, out, bytes, 0); });
 }
 
 CUresult cuMemAllocHost(void** out, unsigned int bytes) {
-  return in_context(__func__, [&](Context& context) { return host_allocate(context, out, bytes, 0); });
+  return in_context_unsafe(__func__, [&](Context& context) { return host_allocate(context, out, bytes, 0); });
 }
 
 CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
-  return in_context(__func__, [&](Context& context) { return host_allocate(context, out, bytes, flags); });
+  return in_context_unsafe(__func__, [&](Context& context) { return host_allocate(context, out, bytes, flags); });
 }
 
 CUresult cuMemFreeHost(void* memory) {
-  return in_context(__func__, [&](Context&) {
+  return in_context_unsafe(__func__, [&](Context&) {
     if (memory == nullptr) return CUDA_SUCCESS;
     synchronise_all();
     std::lock_guard<std::mutex> held(driver().host_lock);
@@ -447,15 +452,15 @@ CUresult cuMemFreeHost(void* memory) {
 }
 
 CUresult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned int flags) {
-  return in_context(__func__, [&](Context& context) { return host_register(context, memory, bytes, flags); });
+  return in_context_unsafe(__func__, [&](Context& context) { return host_register(context, memory, bytes, flags); });
 }
 
 CUresult cuMemHostRegister(void* memory, size_t bytes, unsigned int flags) {
-  return in_context(__func__, [&](Context& context) { return host_register(context, memory, bytes, flags); });
+  return in_context_unsafe(__func__, [&](Context& context) { return host_register(context, memory, bytes, flags); });
 }
 
 CUresult cuMemHostUnregister(void* memory) {
-  return in_context(__func__, [&](Context&) {
+  return in_context_unsafe(__func__, [&](Context&) {
     if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
     synchronise_all();
     std::lock_guard<std::mutex> held(driver().host_lock);

@@ -1,5 +1,7 @@
 #include "output.h"
 
+#include "graph.h"
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -106,6 +108,10 @@ uint64_t Output::heap_allocate(uint64_t bytes) {
     return address;
   }
   return 0;
+}
+
+bool Output::set_condition(uint64_t handle, uint32_t value) {
+  return gpufence::sim::set_condition(handle, value);
 }
 
 bool Output::heap_free(uint64_t address) {

@@ -1,4 +1,5 @@
-// What kernels do besides memory: device-side printf and assert, and the device heap of malloc and free. One
+// What kernels do besides memory: device-side printf and assert, the device heap of malloc and free, and the
+// conditions of graphs. One
 // a context, made at its first launch; launches write into it from many threads.
 #pragma once
 #include <map>
@@ -20,6 +21,7 @@ class Output : public ptx::Sinks {
   void print(std::string_view text) override;
   uint64_t heap_allocate(uint64_t bytes) override;
   bool heap_free(uint64_t address) override;
+  bool set_condition(uint64_t handle, uint32_t value) override;
 
   // Takes the heap from the context's GPU, CU_LIMIT_MALLOC_HEAP_SIZE bytes, unless it has it already.
   CUresult open_heap();

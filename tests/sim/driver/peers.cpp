@@ -5,6 +5,7 @@
 #include "access.h"
 #include "array.h"
 #include "driver.h"
+#include "graph_memory.h"
 #include "ipc.h"
 #include "pool.h"
 #include "vmm.h"
@@ -47,6 +48,7 @@ bool may_touch(Context& context, uintptr_t address) {
   if (!find(address, found)) return false;
   if (found.mapped) return mapped_for(context.device, address);
   if (found.pool != nullptr) return may_touch(*found.pool, context);
+  if (found.graph) return may_touch_graph_memory(context.device, address);
   if (found.host || found.managed || found.context == &context) return true;
   std::lock_guard<std::mutex> held(driver().peer_lock);
   return reaches(context, found.context);
@@ -69,6 +71,7 @@ std::vector<ptx::Region> regions_of(Context& context) {
   add_pool_regions(context, regions);
   add_mapped_regions(context, regions);
   add_array_regions(context, regions);
+  add_graph_regions(context, regions);
   std::lock_guard<std::mutex> held(driver().host_lock);
   for (const auto& [address, range] : driver().host_ranges)
     regions.push_back({address, address + range.bytes,
@@ -82,7 +85,8 @@ AccessVersion access_version(Context& context) {
   std::lock_guard<std::mutex> held(driver().peer_lock);
   version.peer_changes = context.peer_changes;
   version.memory_changes = context.memory_changes.load() + driver().host_changes.load() +
-                           driver().managed_changes.load() + pool_changes() + mapping_changes();
+                           driver().managed_changes.load() + pool_changes() + mapping_changes() +
+                           graph_memory_changes();
   for (const Context* peer : context.peers) version.memory_changes += peer->memory_changes.load();
   return version;
 }

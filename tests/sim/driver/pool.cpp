@@ -11,6 +11,8 @@
 #include <cstring>
 
 #include "access.h"
+#include "capture.h"
+#include "graph_memory.h"
 #include "shared_file.h"
 
 namespace gpufence::sim {
@@ -538,7 +540,8 @@ template <class Body>
 CUresult with_stream(const char* name, Null null, CUstream handle, Body&& body) {
   return in_context(name, [&](Context& current) {
     Stream* stream = nullptr;
-    const CUresult found = stream_of(handle, null == Null::per_thread, current, &stream);
+    const CUresult found =
+        stream_of(handle, null == Null::per_thread, current, &stream, InCapture::captured);
     return found != CUDA_SUCCESS ? found : body(*stream);
   });
 }
@@ -546,6 +549,8 @@ CUresult with_stream(const char* name, Null null, CUstream handle, Body&& body) 
 CUresult allocate_async(const char* name, Null null, CUdeviceptr* out, size_t bytes, CUstream handle) {
   return with_stream(name, null, handle, [&](Stream& stream) {
     Pool* pool = current_pool(stream.context->device, CU_MEM_ALLOCATION_TYPE_PINNED);
+    // "The memory pool's properties are used to set the node's creation parameters" (cuMemAllocFromPoolAsync).
+    if (pool != nullptr && is_capturing(stream)) return capture_alloc(stream, pool->props, bytes, out);
     return pool != nullptr ? allocate_from(*pool, stream, bytes, out) : CUDA_ERROR_OUT_OF_MEMORY;
   });
 }
@@ -554,6 +559,7 @@ CUresult allocate_from_async(const char* name, Null null, CUdeviceptr* out, size
                              CUstream handle) {
   return with_stream(name, null, handle, [&](Stream& stream) {
     Pool* pool = pool_of(from);
+    if (pool != nullptr && is_capturing(stream)) return capture_alloc(stream, pool->props, bytes, out);
     return pool != nullptr ? allocate_from(*pool, stream, bytes, out) : CUDA_ERROR_INVALID_VALUE;
   });
 }
@@ -561,8 +567,16 @@ CUresult allocate_from_async(const char* name, Null null, CUdeviceptr* out, size
 CUresult free_async(const char* name, Null null, CUdeviceptr address, CUstream handle) {
   return with_stream(name, null, handle, [&](Stream& stream) {
     if (address == 0) return CUDA_SUCCESS;
+    if (is_capturing(stream)) return capture_free(stream, address);
     Found found;
     if (!find(address, found) || found.base != address) return CUDA_ERROR_INVALID_VALUE;
+    if (found.graph) {
+      // What the stream has to do until here still has it.
+      auto kept = std::make_shared<RunningMemory>(GraphMemories{graph_memory_at(address)});
+      if (!free_graph_memory(address)) return CUDA_ERROR_INVALID_VALUE;
+      enqueue_short(stream, [kept] { return CUDA_SUCCESS; });
+      return CUDA_SUCCESS;
+    }
     if (found.pool != nullptr)
       return free_in(*found.pool, address, idle(stream) ? Ticket{} : mark(stream)->ticket)
                  ? CUDA_SUCCESS

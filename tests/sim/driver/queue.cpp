@@ -33,6 +33,7 @@ struct Queue {
   bool draining = false;   // a worker has it
   bool closed = true;      // takes no more work: its context is gone
   Context* context = nullptr;
+  uint64_t lease = 0;                // counts the streams that had it, under `lock`
   std::atomic<bool> retired{false};  // its stream is gone
   bool blocking = true;              // takes part in the legacy stream's rules
 };
@@ -269,6 +270,7 @@ void open(Stream& stream) {
     queue->blocking = (stream.flags & CU_STREAM_NON_BLOCKING) == 0;
     queue->retired = false;
     queue->closed = false;
+    stream.lease = ++queue->lease;
     queue->behind.clear();
   }
   stream.queue = queue;
@@ -358,9 +360,40 @@ void fail(Context& context, CUresult fault) {
   context.cancel.store(true, std::memory_order_release);
 }
 
-std::shared_ptr<Mark> mark(Stream& stream) {
-  auto made = std::make_shared<Mark>();
+namespace {
+
+// Leaves out what is done: whoever waits for nothing may be due at once.
+Item behind(std::vector<Ticket> after) {
   Item item;
+  item.after = std::move(after);
+  std::erase_if(item.after, [](const Ticket& ticket) { return ticket.done(); });
+  return item;
+}
+
+Ticket give(Stream& stream, Item& item) {
+  return submit(stream, item, How::worker) == Given::refused ? Ticket{} : Ticket{stream.queue, item.number};
+}
+
+}  // namespace
+
+Ticket enqueue_behind(Stream& stream, std::vector<Ticket> after, Operation operation,
+                      std::function<void()> due) {
+  Item item = behind(std::move(after));
+  item.run = std::move(operation);
+  item.due = std::move(due);
+  return give(stream, item);
+}
+
+Ticket enqueue_host_behind(Stream& stream, std::vector<Ticket> after,
+                           std::function<void(CUresult)> function) {
+  Item item = behind(std::move(after));
+  item.host = std::move(function);
+  return give(stream, item);
+}
+
+std::shared_ptr<Mark> mark_behind(Stream& stream, std::vector<Ticket> after) {
+  auto made = std::make_shared<Mark>();
+  Item item = behind(std::move(after));
   item.run = [made] {
     made->ns.store(now_ns(), std::memory_order_release);
     return CUDA_SUCCESS;
@@ -370,6 +403,10 @@ std::shared_ptr<Mark> mark(Stream& stream) {
   made->ticket = {stream.queue, item.number};
   if (given == Given::to_caller) finish_here(stream, item);
   return made;
+}
+
+std::shared_ptr<Mark> mark(Stream& stream) {
+  return mark_behind(stream, {});
 }
 
 bool ordered_behind(const Stream& stream, const Ticket& ticket) {
@@ -436,6 +473,18 @@ void open_queue(Stream& stream) {
 
 void retire_queue(Queue& queue) {
   queue.retired.store(true);
+}
+
+bool has_queue(const Stream& stream) {
+  if (stream.queue == nullptr) return false;
+  std::lock_guard<std::mutex> held(stream.queue->lock);
+  return stream.queue->lease == stream.lease && !stream.queue->closed;
+}
+
+void retire_queue_of(const Stream& stream) {
+  if (stream.queue == nullptr) return;
+  std::lock_guard<std::mutex> held(stream.queue->lock);
+  if (stream.queue->lease == stream.lease) stream.queue->retired = true;
 }
 
 void open_queues(Context& context) {

@@ -53,7 +53,7 @@ void enqueue_host(Stream& stream, bool always, std::function<void(CUresult)> fun
 // For work that has no answer to give, as device code found at fault after its launch was over.
 void fail(Context& context, CUresult fault);
 
-// A point in a queue.
+// A point in a queue: good for ever, and done once all work up to there is.
 struct Ticket {
   Queue* queue = nullptr;  // nullptr: nothing to wait for
   uint64_t number = 0;
@@ -71,6 +71,13 @@ struct Mark {
 };
 // Of the stream's work so far; its time is taken when that is done.
 std::shared_ptr<Mark> mark(Stream& stream);
+// For the parts of one launch of a graph: work that waits for these besides what stands before it in its
+// stream. Its own end, which the next parts may wait for. An empty operation only waits.
+Ticket enqueue_behind(Stream& stream, std::vector<Ticket> after, Operation operation,
+                      std::function<void()> due = nullptr);
+Ticket enqueue_host_behind(Stream& stream, std::vector<Ticket> after, std::function<void(CUresult)> function);
+// As mark(), of what is behind these.
+std::shared_ptr<Mark> mark_behind(Stream& stream, std::vector<Ticket> after);
 // All later work of the stream waits for it.
 void wait_for(Stream& stream, const Ticket& ticket);
 // True if the stream was told to wait for that, or for later work of that queue.
@@ -93,6 +100,10 @@ uint64_t now_ns();
 // For contexts and streams as they come and go.
 void open_queue(Stream& stream);     // context and flags are set
 void retire_queue(Queue& queue);     // its work goes on
+// For a stream that may outlive its context, whose end takes the queues: whether it still has its own, and its
+// end.
+bool has_queue(const Stream& stream);
+void retire_queue_of(const Stream& stream);
 void open_queues(Context& context);  // the legacy stream
 // Lets the context's work end, the endless one by force, and forgets its default streams.
 void close_queues(Context& context);

@@ -1,5 +1,6 @@
 // Streams and events: their handles, whose they are, and what goes wrong across GPUs. What waits for what is
 // queue.cpp's affair.
+#include "capture.h"
 #include "driver.h"
 #include "ipc.h"
 #include "output.h"
@@ -47,6 +48,7 @@ void forget(Event& event) {
   std::lock_guard<std::mutex> held(event.lock);
   event.mark = nullptr;
   event.shared = nullptr;
+  event.captured = nullptr;
 }
 
 }  // namespace
@@ -60,7 +62,7 @@ void destroy_streams_of(Context& context) {
   });
 }
 
-CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** out) {
+CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** out, InCapture in_capture) {
   if (handle == nullptr) handle = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
   if (handle == CU_STREAM_LEGACY) {
     *out = &current.legacy;
@@ -70,7 +72,13 @@ CUresult stream_of(CUstream handle, bool per_thread, Context& current, Stream** 
     *out = driver().streams.check(handle);
     if (*out == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   }
-  return refusal(*(*out)->context);
+  Stream& stream = **out;
+  Context& context = *stream.context;
+  if (const CUresult refused = refusal(context); refused != CUDA_SUCCESS) return refused;
+  if (in_capture == InCapture::ignored) return CUDA_SUCCESS;
+  if (&stream == &context.legacy && context.blocking_captures.load(std::memory_order_acquire) != 0)
+    return refuse_legacy_stream(context);
+  return in_capture == InCapture::refused && is_capturing(stream) ? refuse_in_capture(stream) : CUDA_SUCCESS;
 }
 
 CUresult create_event(Context& context, unsigned flags, std::shared_ptr<SharedEvent> shared, CUevent* out) {
@@ -94,10 +102,10 @@ enum class Null { legacy, per_thread };  // whose default stream a NULL handle m
 
 // Runs body with the stream, in the current context.
 template <class Body>
-CUresult with_stream(const char* name, Null null, CUstream handle, Body&& body) {
+CUresult with_stream(const char* name, Null null, CUstream handle, InCapture in_capture, Body&& body) {
   return in_context(name, [&](Context& current) {
     Stream* stream = nullptr;
-    const CUresult found = stream_of(handle, null == Null::per_thread, current, &stream);
+    const CUresult found = stream_of(handle, null == Null::per_thread, current, &stream, in_capture);
     return found != CUDA_SUCCESS ? found : body(*stream);
   });
 }
@@ -147,6 +155,11 @@ void record_shared(Stream& stream, std::shared_ptr<SharedEvent> shared) {
   enqueue_short(stream, [record = std::make_shared<Record>(std::move(shared))] { return CUDA_SUCCESS; });
 }
 
+std::shared_ptr<const CapturedEvent> last_captured(Event& event) {
+  std::lock_guard<std::mutex> held(event.lock);
+  return event.captured;
+}
+
 CUresult create_stream(Context& context, CUstream* out, unsigned flags, int priority) {
   if (out == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
@@ -167,6 +180,7 @@ CUresult destroy_stream(CUstream handle) {
   Stream* stream = driver().streams.check(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   Queue* queue = stream->queue;
+  if (is_capturing(*stream)) leave_capture(*stream);
   if (!driver().streams.retire(stream)) return CUDA_ERROR_INVALID_HANDLE;
   retire_queue(*queue);
   return CUDA_SUCCESS;
@@ -180,7 +194,8 @@ CUresult destroy_event(CUevent handle) {
 }
 
 CUresult query(const char* name, Null null, CUstream handle) {
-  return with_stream(name, null, handle, [](Stream& stream) {
+  return with_stream(name, null, handle, InCapture::refused, [](Stream& stream) {
+    if (const CUresult refused = unsafe_refusal(); refused != CUDA_SUCCESS) return refused;
     const bool done = idle(stream);
     const CUresult fault = stream.context->fault;
     return fault != CUDA_SUCCESS ? fault : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -188,7 +203,8 @@ CUresult query(const char* name, Null null, CUstream handle) {
 }
 
 CUresult synchronise_call(const char* name, Null null, CUstream handle) {
-  return with_stream(name, null, handle, [](Stream& stream) {
+  return with_stream(name, null, handle, InCapture::refused, [](Stream& stream) {
+    if (const CUresult refused = unsafe_refusal(); refused != CUDA_SUCCESS) return refused;
     synchronise(stream);
     trim_pools_after_synchronise();
     return stream.context->fault.load();
@@ -205,7 +221,10 @@ CUresult gpufence::sim::record_event(CUevent handle, Stream& stream) {
     return CUDA_SUCCESS;
   }
   std::shared_ptr<Mark> made = mark(stream);
+  std::shared_ptr<const CapturedEvent> before;
   std::lock_guard<std::mutex> held(event->lock);
+  before = std::move(event->captured);
+  event->captured = nullptr;
   event->mark = std::move(made);
   return CUDA_SUCCESS;
 }
@@ -213,20 +232,29 @@ CUresult gpufence::sim::record_event(CUevent handle, Stream& stream) {
 namespace {
 
 CUresult record(const char* name, Null null, CUevent handle, CUstream stream_handle, unsigned flags) {
-  return with_stream(name, null, stream_handle, [&](Stream& stream) {
+  return with_stream(name, null, stream_handle, InCapture::captured, [&](Stream& stream) {
     // CU_EVENT_RECORD_EXTERNAL: "invalid outside of stream capture".
-    return flags != 0 ? CUDA_ERROR_INVALID_VALUE : record_event(handle, stream);
+    const bool capturing = is_capturing(stream), external = flags == CU_EVENT_RECORD_EXTERNAL;
+    if (flags != 0 && !(external && capturing)) return CUDA_ERROR_INVALID_VALUE;
+    if (!capturing) return record_event(handle, stream);
+    Event* event = driver().events.check(handle);
+    if (event == nullptr || event->context != stream.context) return CUDA_ERROR_INVALID_HANDLE;
+    return capture_event_record(stream, *event, handle, external);
   });
 }
 
 // A stream may wait for an event of another context or GPU. What the event holds now is what is waited for.
 CUresult wait(const char* name, Null null, CUstream stream_handle, CUevent handle, unsigned flags) {
-  return with_stream(name, null, stream_handle, [&](Stream& stream) {
-    if (flags != 0) return CUDA_ERROR_INVALID_VALUE;  // CU_EVENT_WAIT_EXTERNAL, as above
+  return with_stream(name, null, stream_handle, InCapture::captured, [&](Stream& stream) {
+    const bool capturing = is_capturing(stream), external = flags == CU_EVENT_WAIT_EXTERNAL;
+    if (flags != 0 && !(external && capturing)) return CUDA_ERROR_INVALID_VALUE;  // as above
     Event* event = driver().events.check(handle);
     if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     const CUresult refused = refusal(*event->context);
     if (refused != CUDA_SUCCESS) return refused;
+    if (capturing) return capture_event_wait(stream, handle, external);
+    if (const std::shared_ptr<const CapturedEvent> captured = last_captured(*event))
+      return join_capture(stream, captured);
     const Held last = held_by(*event);
     if (last.mark != nullptr) wait_for(stream, last.mark->ticket);
     if (last.shared != nullptr && !last.done())
@@ -243,6 +271,8 @@ CUresult elapsed(float* out, CUevent first, CUevent second) {
   Event *from = driver().events.check(first), *to = driver().events.check(second);
   if (from == nullptr || to == nullptr || from->context != to->context) return CUDA_ERROR_INVALID_HANDLE;
   if (((from->flags | to->flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
+  for (Event* event : {from, to})
+    if (const CUresult refused = refuse_captured_event(*event); refused != CUDA_SUCCESS) return refused;
   const std::shared_ptr<Mark> start = held_by(*from).mark, end = held_by(*to).mark;
   if (start == nullptr || end == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   const bool done = start->ticket.done() && end->ticket.done();
@@ -255,7 +285,7 @@ CUresult elapsed(float* out, CUevent first, CUevent second) {
 
 template <class Value, class Ask>
 CUresult tell(const char* name, Null null, CUstream handle, Value* out, Ask&& ask) {
-  return with_stream(name, null, handle, [&](Stream& stream) {
+  return with_stream(name, null, handle, InCapture::ignored, [&](Stream& stream) {
     if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
     *out = ask(stream);
     return CUDA_SUCCESS;
@@ -284,14 +314,10 @@ CUresult stream_context(const char* name, Null null, CUstream handle, CUcontext*
               [](Stream& stream) { return reinterpret_cast<CUcontext>(stream.context); });
 }
 
-// Nothing captures: graphs are not simulated. The optional outputs have no valid data then (cuda.h).
-CUresult not_capturing(const char* name, Null null, CUstream handle, CUstreamCaptureStatus* status) {
-  return tell(name, null, handle, status, [](Stream&) { return CU_STREAM_CAPTURE_STATUS_NONE; });
-}
-
 CUresult launch_host(const char* name, Null null, CUstream handle, CUhostFn function, void* data) {
-  return with_stream(name, null, handle, [&](Stream& stream) {
+  return with_stream(name, null, handle, InCapture::captured, [&](Stream& stream) {
     if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (is_capturing(stream)) return capture_host(stream, function, data);
     enqueue_host(stream, false, [function, data](CUresult) { function(data); });
     return CUDA_SUCCESS;
   });
@@ -299,14 +325,12 @@ CUresult launch_host(const char* name, Null null, CUstream handle, CUhostFn func
 
 CUresult add_callback(const char* name, Null null, CUstream handle, CUstreamCallback callback, void* data,
                       unsigned flags) {
-  return with_stream(name, null, handle, [&](Stream& stream) {
+  return with_stream(name, null, handle, InCapture::refused, [&](Stream& stream) {
     if (callback == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
     enqueue_host(stream, true, [=](CUresult state) { callback(handle, state, data); });
     return CUDA_SUCCESS;
   });
 }
-
-constinit thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 }  // namespace
 
@@ -380,45 +404,6 @@ CUresult cuStreamGetCtx_v2_ptsz(CUstream stream, CUcontext* out, CUgreenCtx* gre
   return stream_context(__func__, Null::per_thread, stream, out, green);
 }
 
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  return not_capturing(__func__, Null::legacy, stream, status);
-}
-CUresult cuStreamIsCapturing_ptsz(CUstream stream, CUstreamCaptureStatus* status) {
-  return not_capturing(__func__, Null::per_thread, stream, status);
-}
-CUresult cuStreamGetCaptureInfo(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*) {
-  return not_capturing(__func__, Null::legacy, stream, status);
-}
-CUresult cuStreamGetCaptureInfo_ptsz(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*) {
-  return not_capturing(__func__, Null::per_thread, stream, status);
-}
-CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
-                                   const CUgraphNode**, size_t*) {
-  return not_capturing(__func__, Null::legacy, stream, status);
-}
-CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
-                                        const CUgraphNode**, size_t*) {
-  return not_capturing(__func__, Null::per_thread, stream, status);
-}
-CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
-                                   const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
-  return not_capturing(__func__, Null::legacy, stream, status);
-}
-CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t*, CUgraph*,
-                                        const CUgraphNode**, const CUgraphEdgeData**, size_t*) {
-  return not_capturing(__func__, Null::per_thread, stream, status);
-}
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  return initialised(__func__, [&] {
-    if (mode == nullptr || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED)
-      return CUDA_ERROR_INVALID_VALUE;
-    const CUstreamCaptureMode before = capture_mode;
-    capture_mode = *mode;
-    *mode = before;
-    return CUDA_SUCCESS;
-  });
-}
-
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
   return launch_host(__func__, Null::legacy, stream, function, data);
 }
@@ -453,6 +438,8 @@ CUresult cuEventDestroy_v2(CUevent event) {
 }
 CUresult cuEventQuery(CUevent event) {
   return with_event(__func__, event, [](Event& asked) {
+    if (const CUresult refused = refuse_captured_event(asked); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = unsafe_refusal(); refused != CUDA_SUCCESS) return refused;
     const bool done = held_by(asked).done();
     const CUresult fault = asked.context->fault;
     return fault != CUDA_SUCCESS ? fault : done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -461,6 +448,8 @@ CUresult cuEventQuery(CUevent event) {
 // Spinning or blocking (CU_EVENT_BLOCKING_SYNC) is a matter of cost that no program can tell.
 CUresult cuEventSynchronize(CUevent event) {
   return with_event(__func__, event, [](Event& asked) {
+    if (const CUresult refused = refuse_captured_event(asked); refused != CUDA_SUCCESS) return refused;
+    if (const CUresult refused = unsafe_refusal(); refused != CUDA_SUCCESS) return refused;
     const Held last = held_by(asked);
     if (last.mark != nullptr) last.mark->ticket.wait();
     if (last.shared != nullptr) wait_in(*asked.context, last);

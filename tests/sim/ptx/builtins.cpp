@@ -1,4 +1,5 @@
-// What device code calls and nobody defines in PTX: printf, malloc, free, assert. Arguments lie in the
+// What device code calls and nobody defines in PTX: printf, malloc, free, assert, and cudaGraphSetConditional.
+// Arguments lie in the
 // caller's parameter area as for any call.
 #include <algorithm>
 #include <cctype>
@@ -297,6 +298,19 @@ const Op* call_assertfail(Warp& warp, const Op* op) {
   return fault(warp, op, Fault::Kind::assertion, static_cast<unsigned>(__builtin_ctz(lanes)), 0, first);
 }
 
+const Op* call_set_conditional(Warp& warp, const Op* op) {
+  const CallSite& site = site_of(warp, op);
+  Sinks* sinks = warp.launch->launch->sinks;
+  for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
+    const auto lane = static_cast<unsigned>(__builtin_ctz(rest));
+    const uint64_t handle = argument(warp, site, 0, lane);
+    if (sinks == nullptr || !sinks->set_condition(handle, static_cast<uint32_t>(argument(warp, site, 1, lane))))
+      return fault(warp, op, Fault::Kind::illegal_address, lane, handle,
+                   "cudaGraphSetConditional of what is no conditional handle");
+  }
+  return op + 1;
+}
+
 }  // namespace
 
 Handler builtin_named(std::string_view name) {
@@ -304,6 +318,7 @@ Handler builtin_named(std::string_view name) {
   if (name == "malloc") return call_malloc;
   if (name == "free") return call_free;
   if (name == "__assertfail") return call_assertfail;
+  if (name == "cudaGraphSetConditional") return call_set_conditional;
   return nullptr;
 }
 

@@ -42,7 +42,7 @@ struct Function {
   std::string name;
   bool is_entry = false;
   bool is_defined =
-      false;  // has a body here, or is one of run.h's builtins (vprintf, malloc, free, __assertfail)
+      false;  // has a body here, or is one of run.h's builtins (builtins.cpp)
   Linkage linkage = Linkage::local;
   std::vector<Param> params;
   std::vector<Param> results;  // of .func only

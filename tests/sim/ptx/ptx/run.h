@@ -52,6 +52,12 @@ class Sinks {
   virtual uint64_t heap_allocate(uint64_t bytes) = 0;
   // Device-side free of a non-null address; false: it was not allocated (the kernel faults).
   virtual bool heap_free(uint64_t address) = 0;
+  // cudaGraphSetConditional; false: no such handle (the kernel faults).
+  virtual bool set_condition(uint64_t handle, uint32_t value) {
+    (void)handle;
+    (void)value;
+    return false;
+  }
 };
 
 // Told of every block that ended, by the thread that ran it.
