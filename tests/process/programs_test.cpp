@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Programs, EveryProgram,
                                          "monte_carlo", "heat_over_gpus", "overlapping_streams",
                                          "cooperative_grid", "device_output", "objects", "lambdas",
                                          "hash_table", "sorts", "life", "fractals", "digests",
-                                         "factorizations", "transforms", "graph_search", "faults",
+                                         "factorizations", "transforms", "graph_search", "graphs", "faults",
                                          "half_precision", "training", "miscellany"),
                          [](const auto& program) { return std::string(program.param); });
 

@@ -144,10 +144,10 @@ CUresult box_of(const CUDA_MEMCPY3D& params, Box& out) {
 CUDA_MEMCPY3D params_of(const Box& box) {
   CUDA_MEMCPY3D params{};
   const auto type = [](const End& end) {
-    return end.array != nullptr          ? CU_MEMORYTYPE_ARRAY
-           : end.side == Side::host      ? CU_MEMORYTYPE_HOST
-           : end.side == Side::device    ? CU_MEMORYTYPE_DEVICE
-                                         : CU_MEMORYTYPE_UNIFIED;
+    return end.array != nullptr       ? CU_MEMORYTYPE_ARRAY
+           : end.side == Side::host   ? CU_MEMORYTYPE_HOST
+           : end.side == Side::device ? CU_MEMORYTYPE_DEVICE
+                                      : CU_MEMORYTYPE_UNIFIED;
   };
   const auto array = [](const End& end) { return reinterpret_cast<CUarray>(const_cast<Array*>(end.array)); };
   const auto host = [](const End& end) { return reinterpret_cast<void*>(end.base); };

@@ -91,8 +91,7 @@ CUresult captured(Stream& stream, CUgraphNodeType type, Task task) {
   // A dependency of another kind than the next node's may be is an ordinary one.
   for (GraphEdge& edge : state->frontier)
     if (!edge_fits(edge.node->type, type, edge.data)) edge.data = {};
-  const CUresult added =
-      add_node(*state->capture->graph, type, std::move(task), state->frontier, &node);
+  const CUresult added = add_node(*state->capture->graph, type, std::move(task), state->frontier, &node);
   if (added == CUDA_SUCCESS) state->frontier = {{node, {}}};
   return added;
 }
@@ -260,9 +259,13 @@ CUresult capture_copy(Stream& stream, const Box& box) {
 
 CUresult capture_fill(Stream& stream, const Fill& fill) {
   FillTask task;
-  const CUDA_MEMSET_NODE_PARAMS_v2 params{
-      fill.to,     fill.pitch, fill.value, fill.element, static_cast<size_t>(fill.width),
-      fill.height, reinterpret_cast<CUcontext>(stream.context)};
+  const CUDA_MEMSET_NODE_PARAMS_v2 params{fill.to,
+                                          fill.pitch,
+                                          fill.value,
+                                          fill.element,
+                                          static_cast<size_t>(fill.width),
+                                          fill.height,
+                                          reinterpret_cast<CUcontext>(stream.context)};
   if (const CUresult bad = fill_task(*stream.context, params, task); bad != CUDA_SUCCESS) return bad;
   return locked([&] { return captured(stream, CU_GRAPH_NODE_TYPE_MEMSET, task); });
 }
@@ -282,7 +285,8 @@ CUresult capture_alloc(Stream& stream, const CUmemPoolProps& props, size_t bytes
     params.poolProps.maxSize = 0;
     params.bytesize = bytes;
     AllocTask task;
-    if (const CUresult bad = alloc_task(*state->capture->graph, params, task); bad != CUDA_SUCCESS) return bad;
+    if (const CUresult bad = alloc_task(*state->capture->graph, params, task); bad != CUDA_SUCCESS)
+      return bad;
     const CUresult added = captured(stream, CU_GRAPH_NODE_TYPE_MEM_ALLOC, std::move(task));
     if (added == CUDA_SUCCESS) *out = params.dptr;
     return added;
@@ -294,7 +298,8 @@ CUresult capture_free(Stream& stream, CUdeviceptr address) {
     StreamCapture* state = nullptr;
     if (const CUresult bad = capture_of(stream, &state); bad != CUDA_SUCCESS) return bad;
     FreeTask task;
-    if (const CUresult bad = free_task(*state->capture->graph, address, task); bad != CUDA_SUCCESS) return bad;
+    if (const CUresult bad = free_task(*state->capture->graph, address, task); bad != CUDA_SUCCESS)
+      return bad;
     return captured(stream, CU_GRAPH_NODE_TYPE_MEM_FREE, std::move(task));
   });
 }
@@ -478,8 +483,7 @@ template <class Body>
 CUresult with_stream(const char* name, Null null, CUstream handle, Body&& body) {
   return in_context(name, [&](Context& current) {
     Stream* stream = nullptr;
-    const CUresult found =
-        stream_of(handle, null == Null::per_thread, current, &stream, InCapture::ignored);
+    const CUresult found = stream_of(handle, null == Null::per_thread, current, &stream, InCapture::ignored);
     if (found != CUDA_SUCCESS) return found;
     std::lock_guard<std::mutex> held(graph_table().lock);
     return body(*stream);
@@ -510,7 +514,8 @@ CUresult begin_to_graph(const char* name, Null null, CUstream handle, CUgraph in
 }
 
 CUresult end_call(const char* name, Null null, CUstream handle, CUgraph* out) {
-  return with_stream(name, null, handle, [&](Stream& stream) { return gpufence::sim::end_call(stream, out); });
+  return with_stream(name, null, handle,
+                     [&](Stream& stream) { return gpufence::sim::end_call(stream, out); });
 }
 
 CUresult info(const char* name, Null null, CUstream handle, const Told& told) {
@@ -599,8 +604,7 @@ CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream stream, CUgraphNode* no
   return update_call(__func__, Null::per_thread, stream, nodes, nullptr, count, flags);
 }
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode* nodes,
-                                              const CUgraphEdgeData* data, size_t count,
-                                              unsigned int flags) {
+                                              const CUgraphEdgeData* data, size_t count, unsigned int flags) {
   return update_call(__func__, Null::legacy, stream, nodes, data, count, flags);
 }
 CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream stream, CUgraphNode* nodes,

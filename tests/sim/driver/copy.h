@@ -17,7 +17,10 @@ enum class Side { device, host, unified };
 enum class MemoryKind { pageable, pinned, device, managed };
 
 // Whose memory a check admits besides what is allocated.
-enum class Planned { no, yes };  // yes: of a graph's allocation node too, which has an address before it is run
+enum class Planned {
+  no,
+  yes
+};  // yes: of a graph's allocation node too, which has an address before it is run
 
 // One end of a copy; of one row, of rows, or of slices. In bytes and rows.
 struct End {
@@ -55,8 +58,8 @@ struct Box {
   void move_parts(uint64_t row, uint64_t slice) const;
 };
 
-// What a copy's fields say of one end, besides its place in it. CUDA_ERROR_INVALID_VALUE: no such type of memory;
-// CUDA_ERROR_INVALID_HANDLE: no such array.
+// What a copy's fields say of one end, besides its place in it. CUDA_ERROR_INVALID_VALUE: no such type of
+// memory; CUDA_ERROR_INVALID_HANDLE: no such array.
 CUresult place_end(CUmemorytype type, const void* in_host, uint64_t in_device, CUarray in_array, End& end);
 void set_array(End& end, const Array& array);
 
@@ -69,8 +72,7 @@ CUresult box_of_fields(const Copy& c, Box& out) {
          c.Height,
          c.Depth};
   const CUresult bad = place_end(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, out.to);
-  return bad != CUDA_SUCCESS ? bad
-                             : place_end(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, out.from);
+  return bad != CUDA_SUCCESS ? bad : place_end(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, out.from);
 }
 
 // CUDA_MEMCPY3D's box, unchecked, and back.
@@ -79,11 +81,11 @@ CUDA_MEMCPY3D params_of(const Box& box);
 
 struct Fill {
   uintptr_t to = 0;
-  uint64_t pitch = 0;        // bytes
+  uint64_t pitch = 0;  // bytes
   unsigned value = 0;
-  unsigned element = 1;      // bytes: 1, 2 or 4
-  uint64_t width = 0;        // elements
-  uint64_t height = 0;       // rows
+  unsigned element = 1;  // bytes: 1, 2 or 4
+  uint64_t width = 0;    // elements
+  uint64_t height = 0;   // rows
   MemoryKind kind = MemoryKind::device;
 
   uint64_t bytes() const { return width * element * height; }

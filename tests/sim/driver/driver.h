@@ -28,10 +28,10 @@ class AccessMap;
 
 struct Device;
 struct Context;
-class Admission;        // admission.h
-struct Queue;           // queue.h
-struct StreamCapture;   // capture.h
-struct CapturedEvent;   // capture.h
+class Admission;       // admission.h
+struct Queue;          // queue.h
+struct StreamCapture;  // capture.h
+struct CapturedEvent;  // capture.h
 
 // Of what a context may touch (access.h).
 struct AccessVersion {
@@ -66,8 +66,8 @@ struct Stream {
   std::atomic<int> priority{0};
   StreamAttributes attributes;
   unsigned long long id = 0;
-  Queue* queue = nullptr;  // its work; outlives the stream until the work is done
-  uint64_t lease = 0;      // of the queue
+  Queue* queue = nullptr;                        // its work; outlives the stream until the work is done
+  uint64_t lease = 0;                            // of the queue
   std::atomic<StreamCapture*> capture{nullptr};  // not nullptr: it captures (capture.h)
 };
 
@@ -133,7 +133,7 @@ struct Device {
   std::mutex lock;  // heaps and the contexts' block lists
   Heap heap{this};
   Heap low_heap{this, true};
-  Heap graph_heap{this};  // addresses of graphs' allocations (graph_memory.h)
+  Heap graph_heap{this};                 // addresses of graphs' allocations (graph_memory.h)
   std::atomic<uint64_t> allocations{0};  // counted for fail_alloc_at
   std::atomic<uint64_t> calls{0};        // counted for lost_at
   std::atomic<bool> lost{false};
@@ -318,8 +318,9 @@ CUresult in_context(const char* name, Body&& body) {
 
 // Captures that run in this process (capture.h).
 extern constinit std::atomic<unsigned> captures_running;
-// What a call that no stream capture would see answers ("potentially unsafe", cuThreadExchangeStreamCaptureMode):
-// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where a capture prohibits it, which is invalid from then on.
+// What a call that no stream capture would see answers ("potentially unsafe",
+// cuThreadExchangeStreamCaptureMode): CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where a capture prohibits it,
+// which is invalid from then on.
 CUresult refusal_of_captures();
 inline CUresult unsafe_refusal() {
   return __builtin_expect(captures_running.load(std::memory_order_acquire) == 0, 1) ? CUDA_SUCCESS

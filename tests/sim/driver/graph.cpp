@@ -15,7 +15,8 @@ Graphs& graph_table() {
 }
 
 CUresult lacks(const char* what, const char* instead) {
-  say_once(std::string("the simulator has no ") + what + ": it answered CUDA_ERROR_NOT_SUPPORTED; " + instead);
+  say_once(std::string("the simulator has no ") + what + ": it answered CUDA_ERROR_NOT_SUPPORTED; " +
+           instead);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
@@ -135,7 +136,8 @@ bool edge_data_valid(const CUgraphEdgeData& data) {
   if (data.to_port != 0 || data.type > CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC ||
       std::any_of(std::begin(data.reserved), std::end(data.reserved), [](unsigned char c) { return c != 0; }))
     return false;
-  // The two other ports "must be used with edge type CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC", and it with them.
+  // The two other ports "must be used with edge type CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC", and it with
+  // them.
   const bool programmatic = data.type == CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
   return data.from_port <= CU_GRAPH_KERNEL_NODE_PORT_LAUNCH_ORDER && programmatic == (data.from_port != 0);
 }

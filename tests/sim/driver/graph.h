@@ -1,7 +1,8 @@
 // Graphs as programs build them: nodes, the edges between them, and what each node is to do. A node's task is
 // immutable and replaced as a whole, so that executable graphs and launches under way keep theirs.
 //
-// One lock guards all graphs, executable graphs and captures: programs must not use one graph from two threads
+// One lock guards all graphs, executable graphs and captures: programs must not use one graph from two
+// threads
 // ("graph objects are not internally synchronized"), but captures meet where nobody sees it. Lock order: this
 // one, then the code table's, a context's `order`, queues, memory.
 #pragma once
@@ -17,7 +18,7 @@
 
 namespace gpufence::sim {
 
-struct Capture;      // capture.h
+struct Capture;  // capture.h
 struct Graph;
 struct GraphMemory;  // graph_memory.h
 struct UserObject;
@@ -28,12 +29,12 @@ struct KernelTask {
   CUfunction function = nullptr;  // as given; nullptr: `kernel` was
   CUkernel kernel = nullptr;
   Context* context = nullptr;
-  KernelRequest request;                // its params and extra point into this object, see point_at()
-  std::vector<uint8_t> packed;          // the parameters' values, one behind the other
-  std::vector<size_t> offsets;          // of each in `packed`
-  std::vector<void*> pointers;          // to each, what kernelParams is
-  bool packed_by_program = false;       // it gave `extra` instead
-  size_t packed_bytes = 0;              // what `extra` says
+  KernelRequest request;           // its params and extra point into this object, see point_at()
+  std::vector<uint8_t> packed;     // the parameters' values, one behind the other
+  std::vector<size_t> offsets;     // of each in `packed`
+  std::vector<void*> pointers;     // to each, what kernelParams is
+  bool packed_by_program = false;  // it gave `extra` instead
+  size_t packed_bytes = 0;         // what `extra` says
   std::vector<void*> extra;
   std::map<int, CUlaunchAttributeValue> attributes;  // by CUlaunchAttributeID
 
@@ -110,12 +111,12 @@ class UserReferences {
 
 struct Graph {
   std::atomic<uint32_t> live{0};
-  std::vector<GraphNode*> nodes;       // in the order in which they were added
-  GraphNode* owner = nullptr;          // whose child or body it is
-  bool is_body = false;                // of a conditional node
+  std::vector<GraphNode*> nodes;  // in the order in which they were added
+  GraphNode* owner = nullptr;     // whose child or body it is
+  bool is_body = false;           // of a conditional node
   bool is_clone = false;
   bool is_moved = false;
-  unsigned captures = 0;               // into it
+  unsigned captures = 0;  // into it
   // How many executable graphs there are of it; they may outlive it.
   std::shared_ptr<unsigned> execs = std::make_shared<unsigned>(0);
   std::shared_ptr<UserReferences> references = std::make_shared<UserReferences>();

@@ -127,8 +127,8 @@ class Dot {
       if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_EVENT_NODE_PARAMS)) label += " | event " + hex(event->event);
     } else if (const auto* alloc = std::get_if<AllocTask>(&task)) {
       if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_MEM_ALLOC_NODE_PARAMS))
-        label += " | address " + hex(alloc->params.dptr) + " | bytes " +
-                 std::to_string(alloc->params.bytesize);
+        label +=
+            " | address " + hex(alloc->params.dptr) + " | bytes " + std::to_string(alloc->params.bytesize);
     } else if (const auto* freed = std::get_if<FreeTask>(&task)) {
       if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_MEM_FREE_NODE_PARAMS)) label += " | address " + hex(freed->address);
     } else if (const auto* conditional = std::get_if<ConditionalTask>(&task)) {

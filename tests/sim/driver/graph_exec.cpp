@@ -181,8 +181,8 @@ CUresult run_all(const ExecGraph& graph, const Bodies& all) {
     if (!node.enabled) continue;
     CUresult result = CUDA_SUCCESS;
     if (const auto* kernel = std::get_if<KernelTask>(node.task.get())) {
-      const int priority = all.node_priorities && kernel->request.with_priority ? kernel->request.priority
-                                                                                : all.priority;
+      const int priority =
+          all.node_priorities && kernel->request.with_priority ? kernel->request.priority : all.priority;
       result = prepare_kernel(node.plan, priority).run();
     } else if (const auto* copy = std::get_if<CopyTask>(node.task.get())) {
       result = move(*copy);
@@ -324,7 +324,7 @@ class Launching {
         const auto& kernel = std::get<KernelTask>(task);
         PlannedRun made = prepare_kernel(node.plan, node_priorities && kernel.request.with_priority
                                                         ? kernel.request.priority
-                                                        : stream_.priority);
+                                                        : stream_.priority.load());
         return give(*kernel.context, after, std::move(made.run), std::move(made.due));
       }
       case CU_GRAPH_NODE_TYPE_MEMCPY:
@@ -368,9 +368,9 @@ class Launching {
       case CU_GRAPH_NODE_TYPE_CONDITIONAL: {
         const auto& conditional = std::get<ConditionalTask>(task);
         Context* context = reinterpret_cast<Context*>(conditional.params.ctx);
-        auto bodies = std::make_shared<Bodies>(Bodies{node.inner, conditional.params.type,
-                                                      condition_of(conditional), context, node_priorities,
-                                                      stream_.priority});
+        auto bodies =
+            std::make_shared<Bodies>(Bodies{node.inner, conditional.params.type, condition_of(conditional),
+                                            context, node_priorities, stream_.priority});
         return give(*context, after, [bodies, hold = exec_.hold] {
           return run_conditional(bodies->graphs, bodies->type, *bodies->condition, *bodies);
         });
@@ -461,8 +461,8 @@ CUresult graph_again(const ExecGraph& exec, Graph** out) {
 CUresult launch_captured(GraphExec& exec, Stream& stream) {
   bool memory = false;
   each_node(exec.graph, [&](ExecNode& node) {
-    memory = memory || node.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node.type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
-             node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    memory = memory || node.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+             node.type == CU_GRAPH_NODE_TYPE_MEM_FREE || node.type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
   });
   // No child graph may have these.
   if (memory) return CUDA_ERROR_INVALID_VALUE;
@@ -517,9 +517,8 @@ CUresult instantiate_logged(const char* name, CUgraphExec* out, CUgraph graph, C
   const CUresult made = instantiate_call(name, out, graph, 0, told);
   if (error != nullptr) *error = handle_of(told.error);
   if (log != nullptr && log_bytes != 0) {
-    const std::string_view words = told.result == CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE
-                                       ? "the graph's edges lead in a circle"
-                                       : "";
+    const std::string_view words =
+        told.result == CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE ? "the graph's edges lead in a circle" : "";
     log[words.copy(log, log_bytes - 1)] = '\0';
   }
   return made;
@@ -531,9 +530,8 @@ CUresult instantiate_with(const char* name, Null null, CUgraphExec* out, CUgraph
     Graph* graph = graph_of(handle);
     Instantiated told;
     GraphExec* exec = nullptr;
-    CUresult made = out == nullptr || graph == nullptr
-                        ? CUDA_ERROR_INVALID_VALUE
-                        : instantiate(&exec, *graph, params->flags, told);
+    CUresult made = out == nullptr || graph == nullptr ? CUDA_ERROR_INVALID_VALUE
+                                                       : instantiate(&exec, *graph, params->flags, told);
     if (made == CUDA_SUCCESS && upload != nullptr) {
       made = back(exec->allocated);
       if (made != CUDA_SUCCESS) {
@@ -568,9 +566,8 @@ CUresult cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode* err
 // "Only supported by cuGraphInstantiateWithParams": an upload has to know its stream.
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
   Instantiated told;
-  return instantiate_call(
-      __func__, out, graph,
-      (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0 ? ~0ull : flags, told);
+  return instantiate_call(__func__, out, graph,
+                          (flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0 ? ~0ull : flags, told);
 }
 CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph,
                                       CUDA_GRAPH_INSTANTIATE_PARAMS* params) {

@@ -46,8 +46,8 @@ struct GraphExec {
   GraphMemories left;               // of these, what no node of it frees
   GraphMemories freed;              // of other graphs
   std::shared_ptr<ExecHold> hold;
-  Ticket last;                                  // of its last launch
-  std::vector<std::unique_ptr<Stream>> lanes;   // its own queues
+  Ticket last;                                 // of its last launch
+  std::vector<std::unique_ptr<Stream>> lanes;  // its own queues
 };
 
 // With the graphs' lock held: all that a graph is, as an executable one has it. `error`: the node at fault.

@@ -31,9 +31,9 @@ struct GraphMemory : std::enable_shared_from_this<GraphMemory> {
   bool freed_by_owner = false, freed_by_another = false;
   // Under the lock of graph memory.
   bool backed = false;
-  bool live = false;      // allocated by a launch, and to be freed outside of its graph
-  unsigned running = 0;   // launches under way that use it
-  unsigned execs = 0;     // executable graphs that allocate it
+  bool live = false;     // allocated by a launch, and to be freed outside of its graph
+  unsigned running = 0;  // launches under way that use it
+  unsigned execs = 0;    // executable graphs that allocate it
 };
 
 // An address without memory. nullptr: the host has none left.

@@ -121,15 +121,17 @@ CUresult fill_task(Context& context, const CUDA_MEMSET_NODE_PARAMS_v2& params, F
 
 CUresult alloc_task(Graph& graph, CUDA_MEM_ALLOC_NODE_PARAMS_v1& params, AllocTask& out) {
   const CUmemPoolProps& props = params.poolProps;
-  if (graph.owner != nullptr || params.bytesize == 0 ||
-      props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED || props.handleTypes != CU_MEM_HANDLE_TYPE_NONE ||
-      props.win32SecurityAttributes != nullptr || (params.accessDescs == nullptr && params.accessDescCount != 0) ||
+  if (graph.owner != nullptr || params.bytesize == 0 || props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      props.handleTypes != CU_MEM_HANDLE_TYPE_NONE || props.win32SecurityAttributes != nullptr ||
+      (params.accessDescs == nullptr && params.accessDescCount != 0) ||
       params.accessDescCount > driver().visible.size())
     return CUDA_ERROR_INVALID_VALUE;
-  if (props.location.type == CU_MEM_LOCATION_TYPE_HOST || props.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
+  if (props.location.type == CU_MEM_LOCATION_TYPE_HOST ||
+      props.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA)
     return lacks("allocation nodes on the host", "those on a GPU work");
   Device* device = driver().device(props.location.id);
-  if (props.location.type != CU_MEM_LOCATION_TYPE_DEVICE || device == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (props.location.type != CU_MEM_LOCATION_TYPE_DEVICE || device == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   std::map<const Device*, CUmemAccess_flags> access;
   for (size_t i = 0; i < params.accessDescCount; ++i) {
     const CUmemAccessDesc& description = params.accessDescs[i];
@@ -152,7 +154,8 @@ CUresult alloc_task(Graph& graph, CUDA_MEM_ALLOC_NODE_PARAMS_v1& params, AllocTa
   return CUDA_SUCCESS;
 }
 
-// "An allocation twice in the same graph", or in two, "an address that was not returned by an allocation node".
+// "An allocation twice in the same graph", or in two, "an address that was not returned by an allocation
+// node".
 CUresult free_task(Graph& graph, CUdeviceptr address, FreeTask& out) {
   out.address = address;
   out.memory = graph_memory_at(address);
@@ -204,7 +207,8 @@ CUresult tell_kernel(const KernelTask& task, Params* out) {
   } else {
     std::lock_guard<std::mutex> held(code_table().lock);
     Function* function = nullptr;
-    if (const CUresult bad = resolve(task.handle(), *task.context, &function); bad != CUDA_SUCCESS) return bad;
+    if (const CUresult bad = resolve(task.handle(), *task.context, &function); bad != CUDA_SUCCESS)
+      return bad;
     out->func = reinterpret_cast<CUfunction>(function);
   }
   out->gridDimX = task.request.grid[0];
@@ -352,8 +356,8 @@ CUresult task_of(Graph& graph, CUgraphNodeParams& params, Task& out) {
   }
 }
 
-// "If childGraph contains allocation nodes, free nodes, or conditional nodes, this call will return an error",
-// unless it is moved, which conditional nodes bar as well.
+// "If childGraph contains allocation nodes, free nodes, or conditional nodes, this call will return an
+// error", unless it is moved, which conditional nodes bar as well.
 CUresult child_of(const CUDA_CHILD_GRAPH_NODE_PARAMS& params, const Graph& parent, Graph** out) {
   Graph* child = graph_of(params.graph);
   if (child == nullptr || is_ancestor(child, parent)) return CUDA_ERROR_INVALID_VALUE;
@@ -370,7 +374,8 @@ CUresult add_given(CUgraphNode* out, Graph& graph, const CUgraphNode* dependenci
                    const CUgraphEdgeData* data, size_t count, CUgraphNodeParams& params) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::vector<GraphEdge> from;
-  if (const CUresult bad = read_edges(graph, dependencies, data, count, from); bad != CUDA_SUCCESS) return bad;
+  if (const CUresult bad = read_edges(graph, dependencies, data, count, from); bad != CUDA_SUCCESS)
+    return bad;
   Graph* child = nullptr;
   Task task;
   if (params.type == CU_GRAPH_NODE_TYPE_GRAPH) {
@@ -499,7 +504,8 @@ CUgraphNodeParams copy_params(const CUDA_MEMCPY3D& given, CUcontext context) {
 }
 CUgraphNodeParams fill_params(const CUDA_MEMSET_NODE_PARAMS& given, CUcontext context) {
   CUgraphNodeParams params = of_type(CU_GRAPH_NODE_TYPE_MEMSET);
-  params.memset = {given.dst, given.pitch, given.value, given.elementSize, given.width, given.height, context};
+  params.memset = {given.dst,   given.pitch,  given.value, given.elementSize,
+                   given.width, given.height, context};
   return params;
 }
 CUgraphNodeParams host_params(const CUDA_HOST_NODE_PARAMS& given) {
@@ -656,8 +662,8 @@ CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* out) {
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode handle, const CUDA_MEMCPY3D* params) {
   return with_node(__func__, handle, [&](GraphNode& node) {
     if (params == nullptr || node.type != CU_GRAPH_NODE_TYPE_MEMCPY) return CUDA_ERROR_INVALID_VALUE;
-    CUgraphNodeParams all = copy_params(
-        *params, reinterpret_cast<CUcontext>(std::get<CopyTask>(*node.task).context));
+    CUgraphNodeParams all =
+        copy_params(*params, reinterpret_cast<CUcontext>(std::get<CopyTask>(*node.task).context));
     return replace(node, all);
   });
 }

@@ -100,7 +100,8 @@ CUresult set_params(GraphExec& exec, GraphNode& origin, ExecNode& node, CUgraphN
   std::shared_ptr<const Task> task;
   if (const CUresult bad = new_task(*origin.graph, origin, *node.task, params, task); bad != CUDA_SUCCESS)
     return bad;
-  // "Both the instantiation-time memory operands and the memory operands in copyParams must be 1-dimensional."
+  // "Both the instantiation-time memory operands and the memory operands in copyParams must be
+  // 1-dimensional."
   if (const auto* copy = std::get_if<CopyTask>(task.get()))
     if (!one_row(copy->box) || !one_row(std::get<CopyTask>(*node.task).box)) return CUDA_ERROR_INVALID_VALUE;
   if (may_become(exec, node, *task) != CU_GRAPH_EXEC_UPDATE_SUCCESS) return CUDA_ERROR_INVALID_VALUE;
@@ -131,7 +132,8 @@ struct Update {
   const GraphNode *node = nullptr, *from = nullptr;
 };
 
-bool fails(Update& told, CUgraphExecUpdateResult why, const GraphNode* node, const GraphNode* from = nullptr) {
+bool fails(Update& told, CUgraphExecUpdateResult why, const GraphNode* node,
+           const GraphNode* from = nullptr) {
   told = {why, node, from};
   return false;
 }
@@ -250,9 +252,8 @@ CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node,
                   [](const CUDA_HOST_NODE_PARAMS& given) { return host_params(given); });
 }
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
-  return set_kind(__func__, exec, node, &event, [](CUevent given) {
-    return event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, given);
-  });
+  return set_kind(__func__, exec, node, &event,
+                  [](CUevent given) { return event_params(CU_GRAPH_NODE_TYPE_EVENT_RECORD, given); });
 }
 CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
   return set_kind(__func__, exec, node, &event,

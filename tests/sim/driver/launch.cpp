@@ -245,8 +245,7 @@ CUresult capture_launch(Stream& stream, CUfunction handle, const Request& reques
 CUresult launch(Context& current, CUfunction handle, const Request& request) {
   Stream* stream = nullptr;
   if (handle == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-  const CUresult found =
-      stream_of(request.stream, request.per_thread, current, &stream, InCapture::captured);
+  const CUresult found = stream_of(request.stream, request.per_thread, current, &stream, InCapture::captured);
   if (found != CUDA_SUCCESS) return found;
   for (CUevent event : request.events)
     if (driver().events.check(event)->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;

@@ -1,5 +1,5 @@
-// A kernel launch in its two steps: what is checked and gathered once, and the work that may be made of it any
-// number of times. A launch into a stream takes both at once; a graph's kernel node keeps the first.
+// A kernel launch in its two steps: what is checked and gathered once, and the work that may be made of it
+// any number of times. A launch into a stream takes both at once; a graph's kernel node keeps the first.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -366,13 +366,13 @@ CUresult address_range(Pointer* base, Size* bytes, uintptr_t pointer) {
 }  // namespace
 
 CUresult cuMemAlloc_v2(CUdeviceptr* out, size_t bytes) {
-  return in_context_unsafe(__func__,
-                    [&](Context& context) { return allocate_into(context, out, bytes, Kind::device); });
+  return in_context_unsafe(
+      __func__, [&](Context& context) { return allocate_into(context, out, bytes, Kind::device); });
 }
 
 CUresult cuMemAlloc(CUdeviceptr_v1* out, unsigned int bytes) {
-  return in_context_unsafe(__func__,
-                    [&](Context& context) { return allocate_into(context, out, bytes, Kind::below_4gib); });
+  return in_context_unsafe(
+      __func__, [&](Context& context) { return allocate_into(context, out, bytes, Kind::below_4gib); });
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr* out, size_t* pitch, size_t width, size_t height,
@@ -434,7 +434,8 @@ CUresult cuMemAllocHost(void** out, unsigned int bytes) {
 }
 
 CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned int flags) {
-  return in_context_unsafe(__func__, [&](Context& context) { return host_allocate(context, out, bytes, flags); });
+  return in_context_unsafe(__func__,
+                           [&](Context& context) { return host_allocate(context, out, bytes, flags); });
 }
 
 CUresult cuMemFreeHost(void* memory) {
@@ -452,11 +453,13 @@ CUresult cuMemFreeHost(void* memory) {
 }
 
 CUresult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned int flags) {
-  return in_context_unsafe(__func__, [&](Context& context) { return host_register(context, memory, bytes, flags); });
+  return in_context_unsafe(__func__,
+                           [&](Context& context) { return host_register(context, memory, bytes, flags); });
 }
 
 CUresult cuMemHostRegister(void* memory, size_t bytes, unsigned int flags) {
-  return in_context_unsafe(__func__, [&](Context& context) { return host_register(context, memory, bytes, flags); });
+  return in_context_unsafe(__func__,
+                           [&](Context& context) { return host_register(context, memory, bytes, flags); });
 }
 
 CUresult cuMemHostUnregister(void* memory) {

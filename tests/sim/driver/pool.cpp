@@ -540,8 +540,7 @@ template <class Body>
 CUresult with_stream(const char* name, Null null, CUstream handle, Body&& body) {
   return in_context(name, [&](Context& current) {
     Stream* stream = nullptr;
-    const CUresult found =
-        stream_of(handle, null == Null::per_thread, current, &stream, InCapture::captured);
+    const CUresult found = stream_of(handle, null == Null::per_thread, current, &stream, InCapture::captured);
     return found != CUDA_SUCCESS ? found : body(*stream);
   });
 }
@@ -549,7 +548,8 @@ CUresult with_stream(const char* name, Null null, CUstream handle, Body&& body) 
 CUresult allocate_async(const char* name, Null null, CUdeviceptr* out, size_t bytes, CUstream handle) {
   return with_stream(name, null, handle, [&](Stream& stream) {
     Pool* pool = current_pool(stream.context->device, CU_MEM_ALLOCATION_TYPE_PINNED);
-    // "The memory pool's properties are used to set the node's creation parameters" (cuMemAllocFromPoolAsync).
+    // "The memory pool's properties are used to set the node's creation parameters"
+    // (cuMemAllocFromPoolAsync).
     if (pool != nullptr && is_capturing(stream)) return capture_alloc(stream, pool->props, bytes, out);
     return pool != nullptr ? allocate_from(*pool, stream, bytes, out) : CUDA_ERROR_OUT_OF_MEMORY;
   });

@@ -98,10 +98,10 @@ void notice_exit();
 uint64_t now_ns();
 
 // For contexts and streams as they come and go.
-void open_queue(Stream& stream);     // context and flags are set
-void retire_queue(Queue& queue);     // its work goes on
-// For a stream that may outlive its context, whose end takes the queues: whether it still has its own, and its
-// end.
+void open_queue(Stream& stream);  // context and flags are set
+void retire_queue(Queue& queue);  // its work goes on
+// For a stream that may outlive its context, whose end takes the queues: whether it still has its own, and
+// its end.
 bool has_queue(const Stream& stream);
 void retire_queue_of(const Stream& stream);
 void open_queues(Context& context);  // the legacy stream

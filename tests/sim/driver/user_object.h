@@ -1,5 +1,5 @@
-// User objects: what a program ties to the lifetime of graphs, by counted references ("CUDA User Objects", CUDA
-// C++ programming guide).
+// User objects: what a program ties to the lifetime of graphs, by counted references ("CUDA User Objects",
+// CUDA C++ programming guide).
 #pragma once
 #include "graph.h"
 

@@ -1,6 +1,5 @@
-// What device code calls and nobody defines in PTX: printf, malloc, free, assert, and cudaGraphSetConditional.
-// Arguments lie in the
-// caller's parameter area as for any call.
+// What device code calls and nobody defines in PTX: printf, malloc, free, assert, and
+// cudaGraphSetConditional. Arguments lie in the caller's parameter area as for any call.
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -304,7 +303,8 @@ const Op* call_set_conditional(Warp& warp, const Op* op) {
   for (uint32_t rest = warp.active; rest != 0; rest &= rest - 1) {
     const auto lane = static_cast<unsigned>(__builtin_ctz(rest));
     const uint64_t handle = argument(warp, site, 0, lane);
-    if (sinks == nullptr || !sinks->set_condition(handle, static_cast<uint32_t>(argument(warp, site, 1, lane))))
+    if (sinks == nullptr ||
+        !sinks->set_condition(handle, static_cast<uint32_t>(argument(warp, site, 1, lane))))
       return fault(warp, op, Fault::Kind::illegal_address, lane, handle,
                    "cudaGraphSetConditional of what is no conditional handle");
   }

@@ -1,6 +1,8 @@
 // Copies and fills. The kind picks the driver's call as the genuine runtime's does; cudaMemcpyDefault and
 // host to host leave it to the unified call. Each function has a twin for programs compiled with a default
 // stream per thread; both are one body that picks the driver's twin.
+#include "tests/sim/runtime/copy.h"
+
 #include "tests/sim/runtime/array.h"
 #include "tests/sim/runtime/runtime.h"
 
@@ -186,8 +188,7 @@ cudaError_t copy_3d(const cudaMemcpy3DParms* asked, Call call) {
     if (!valid(asked->kind)) return cudaErrorInvalidMemcpyDirection;
     if (empty(asked->extent)) return cudaSuccess;
     CUDA_MEMCPY3D c{};
-    describe_linear_3d(c, *asked, sides(asked->kind));
-    if (const cudaError_t bad = describe_arrays_3d(d, c, *asked); bad != cudaSuccess) return bad;
+    if (const cudaError_t bad = describe_copy(d, *asked, &c); bad != cudaSuccess) return bad;
     return from_driver(call(d, &c));
   });
 }
@@ -271,6 +272,60 @@ cudaError_t copy_peer(int to_device, int from_device, Call call) {
 }
 
 }  // namespace
+
+namespace gpufence::sim::runtime {
+
+cudaError_t describe_copy(const Driver& driver, const cudaMemcpy3DParms& asked, CUDA_MEMCPY3D* out) {
+  if (!valid(asked.kind)) return cudaErrorInvalidMemcpyDirection;
+  *out = {};
+  describe_linear_3d(*out, asked, sides(asked.kind));
+  return describe_arrays_3d(driver, *out, asked);
+}
+
+cudaError_t describe_row(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, CUDA_MEMCPY3D* out) {
+  if (!valid(kind)) return cudaErrorInvalidMemcpyDirection;
+  cudaMemcpy3DParms asked{};
+  asked.srcPtr = {const_cast<void*>(from), bytes, bytes, 1};
+  asked.dstPtr = {to, bytes, bytes, 1};
+  asked.extent = {bytes, 1, 1};
+  asked.kind = kind;
+  *out = {};
+  describe_linear_3d(*out, asked, sides(kind));
+  return cudaSuccess;
+}
+
+cudaError_t tell_copy(const Driver& driver, const CUDA_MEMCPY3D& c, cudaMemcpy3DParms* out) {
+  *out = {};
+  ArrayShape source{1, 0}, target{1, 0};
+  out->srcArray = reinterpret_cast<cudaArray_t>(c.srcArray);
+  out->dstArray = reinterpret_cast<cudaArray_t>(c.dstArray);
+  if (c.srcArray != nullptr)
+    if (const cudaError_t bad = shape_of(driver, out->srcArray, &source); bad != cudaSuccess) return bad;
+  if (c.dstArray != nullptr)
+    if (const cudaError_t bad = shape_of(driver, out->dstArray, &target); bad != cudaSuccess) return bad;
+  const auto pointer = [](CUmemorytype type, const void* host, CUdeviceptr device) {
+    return type == CU_MEMORYTYPE_HOST ? const_cast<void*>(host) : reinterpret_cast<void*>(device);
+  };
+  if (c.srcArray == nullptr)
+    out->srcPtr = {pointer(c.srcMemoryType, c.srcHost, c.srcDevice), c.srcPitch, c.WidthInBytes, c.srcHeight};
+  if (c.dstArray == nullptr)
+    out->dstPtr = {pointer(c.dstMemoryType, c.dstHost, c.dstDevice), c.dstPitch, c.WidthInBytes, c.dstHeight};
+  out->srcPos = {c.srcXInBytes / source.element_bytes, c.srcY, c.srcZ};
+  out->dstPos = {c.dstXInBytes / target.element_bytes, c.dstY, c.dstZ};
+  out->extent = {c.WidthInBytes / (c.srcArray != nullptr ? source.element_bytes : target.element_bytes),
+                 c.Height, c.Depth};
+  const bool from_host = c.srcMemoryType == CU_MEMORYTYPE_HOST,
+             to_host = c.dstMemoryType == CU_MEMORYTYPE_HOST;
+  const bool found_out = c.srcMemoryType == CU_MEMORYTYPE_UNIFIED || c.dstMemoryType == CU_MEMORYTYPE_UNIFIED;
+  out->kind = found_out              ? cudaMemcpyDefault
+              : from_host && to_host ? cudaMemcpyHostToHost
+              : from_host            ? cudaMemcpyHostToDevice
+              : to_host              ? cudaMemcpyDeviceToHost
+                                     : cudaMemcpyDeviceToDevice;
+  return cudaSuccess;
+}
+
+}  // namespace gpufence::sim::runtime
 
 extern "C" {
 

@@ -130,6 +130,13 @@ cudaError_t find_kernel(const Driver& driver, const void* function, CUkernel* ke
   return from_driver(got);
 }
 
+void* known_as(CUkernel kernel) {
+  std::lock_guard<std::mutex> held(registry().lock);
+  for (const auto& [host, known] : registry().kernels)
+    if (known->handle.load(std::memory_order_relaxed) == kernel) return const_cast<void*>(host);
+  return kernel;
+}
+
 cudaError_t find_symbol(const Driver& driver, const void* symbol, CUdeviceptr* address, size_t* bytes) {
   std::lock_guard<std::mutex> held(registry().lock);
   auto it = registry().variables.find(symbol);

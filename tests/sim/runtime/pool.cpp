@@ -163,3 +163,21 @@ cudaError_t cudaMemPoolImportPointer(void** out, cudaMemPool_t pool, cudaMemPool
     });
   });
 }
+
+// ---- What graphs allocate ----
+
+cudaError_t cudaDeviceGraphMemTrim(int device) {
+  return on_device(device,
+                   [](const Driver& driver, CUdevice handle) { return driver.cuDeviceGraphMemTrim(handle); });
+}
+// The two interfaces number the attributes alike.
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType which, void* value) {
+  return on_device(device, [&](const Driver& driver, CUdevice handle) {
+    return driver.cuDeviceGetGraphMemAttribute(handle, static_cast<CUgraphMem_attribute>(which), value);
+  });
+}
+cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAttributeType which, void* value) {
+  return on_device(device, [&](const Driver& driver, CUdevice handle) {
+    return driver.cuDeviceSetGraphMemAttribute(handle, static_cast<CUgraphMem_attribute>(which), value);
+  });
+}

@@ -9,6 +9,9 @@ namespace gpufence::sim::runtime {
 // the driver or from a library. cudaErrorInvalidDeviceFunction for anything else. A context must be current.
 cudaError_t find_kernel(const Driver& driver, const void* function, CUkernel* kernel);
 
+// What a program knows the kernel by: its host function, or the handle itself.
+void* known_as(CUkernel kernel);
+
 // The address of a __device__, __constant__ or __managed__ variable on the current device;
 // cudaErrorInvalidSymbol for anything else.
 cudaError_t find_symbol(const Driver& driver, const void* symbol, CUdeviceptr* address, size_t* bytes);

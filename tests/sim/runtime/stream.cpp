@@ -78,6 +78,12 @@ cudaError_t capture_info(decltype(&::cuStreamGetCaptureInfo_v3) ask, cudaStream_
   return cudaSuccess;
 }
 
+// The two interfaces number the modes alike, and lay out edge data alike.
+static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData));
+CUstreamCaptureMode capture_mode(cudaStreamCaptureMode mode) {
+  return static_cast<CUstreamCaptureMode>(mode);
+}
+
 cudaError_t is_capturing(decltype(&::cuStreamIsCapturing) ask, cudaStream_t stream,
                          cudaStreamCaptureStatus* status) {
   if (status == nullptr) return cudaErrorInvalidValue;
@@ -237,6 +243,52 @@ cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, cudaStreamCapture
   return in_context([&](const Driver& d) {
     return capture_info(d.cuStreamGetCaptureInfo_v3_ptsz, stream, status, id, graph, dependencies, edges,
                         count);
+  });
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  return in_context([&](const Driver& d) { return d.cuStreamBeginCapture_v2(stream, capture_mode(mode)); });
+}
+cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  return in_context(
+      [&](const Driver& d) { return d.cuStreamBeginCapture_v2_ptsz(stream, capture_mode(mode)); });
+}
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                          const cudaGraphNode_t* nodes, const cudaGraphEdgeData* data,
+                                          size_t count, cudaStreamCaptureMode mode) {
+  return in_context([&](const Driver& d) {
+    return d.cuStreamBeginCaptureToGraph(stream, graph, nodes, reinterpret_cast<const CUgraphEdgeData*>(data),
+                                         count, capture_mode(mode));
+  });
+}
+cudaError_t cudaStreamBeginCaptureToGraph_ptsz(cudaStream_t stream, cudaGraph_t graph,
+                                               const cudaGraphNode_t* nodes, const cudaGraphEdgeData* data,
+                                               size_t count, cudaStreamCaptureMode mode) {
+  return in_context([&](const Driver& d) {
+    return d.cuStreamBeginCaptureToGraph_ptsz(
+        stream, graph, nodes, reinterpret_cast<const CUgraphEdgeData*>(data), count, capture_mode(mode));
+  });
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return in_context([&](const Driver& d) { return d.cuStreamEndCapture(stream, graph); });
+}
+cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_t* graph) {
+  return in_context([&](const Driver& d) { return d.cuStreamEndCapture_ptsz(stream, graph); });
+}
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* nodes,
+                                                const cudaGraphEdgeData* data, size_t count,
+                                                unsigned int flags) {
+  return in_context([&](const Driver& d) {
+    return d.cuStreamUpdateCaptureDependencies_v2(
+        stream, nodes, reinterpret_cast<const CUgraphEdgeData*>(data), count, flags);
+  });
+}
+cudaError_t cudaStreamUpdateCaptureDependencies_ptsz(cudaStream_t stream, cudaGraphNode_t* nodes,
+                                                     const cudaGraphEdgeData* data, size_t count,
+                                                     unsigned int flags) {
+  return in_context([&](const Driver& d) {
+    return d.cuStreamUpdateCaptureDependencies_v2_ptsz(
+        stream, nodes, reinterpret_cast<const CUgraphEdgeData*>(data), count, flags);
   });
 }
 

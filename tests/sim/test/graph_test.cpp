@@ -173,12 +173,11 @@ TEST(Graphs, RunTheirBranchesSideBySide) {
     static std::atomic<bool> opened{false};
     CUgraph graph = a_graph();
     const CUgraphNode start = add_empty(graph);
-    const CUgraphNode waits = add_host(
-        graph,
-        [](void*) {
-          while (!opened) std::this_thread::yield();
-        },
-        nullptr, {start});
+    const CUgraphNode waits = add_host(graph,
+                                       [](void*) {
+                                         while (!opened) std::this_thread::yield();
+                                       },
+                                       nullptr, {start});
     const CUgraphNode opens = add_host(graph, [](void*) { opened = true; }, nullptr, {start});
     Letters letters;
     letters.add(graph, 'e', {waits, opens});
@@ -204,8 +203,8 @@ TEST(Graphs, KeepEveryEdgeOfAWideGraph) {
     CUgraphExec exec = instance_of(graph);
     for (int i = 0; i < 3; ++i) OK(cuGraphLaunch(exec, stream));
     OK(cuStreamSynchronize(stream));
-    const std::string once = std::string(24, 'a') + std::string(24, 'b') + std::string(24, 'c') +
-                             std::string(24, 'd');
+    const std::string once =
+        std::string(24, 'a') + std::string(24, 'b') + std::string(24, 'c') + std::string(24, 'd');
     EXPECT_EQ(letters.read(), once + once + once);
   });
 }
@@ -546,7 +545,8 @@ TEST(GraphNodes, WithSemaphoresAndBatchesAreRefusedAloud) {
     const CUDA_BATCH_MEM_OP_NODE_PARAMS batch{};
     EXPECT_EQ(cuGraphAddBatchMemOpNode(&node, a_graph(), nullptr, 0, &batch), CUDA_ERROR_NOT_SUPPORTED);
   });
-  EXPECT_NE(said.find("GF601 warning: the simulator has no nodes with external semaphores"), std::string::npos);
+  EXPECT_NE(said.find("GF601 warning: the simulator has no nodes with external semaphores"),
+            std::string::npos);
   EXPECT_NE(said.find("GF601 warning: the simulator has no nodes with batches"), std::string::npos);
 }
 
@@ -664,7 +664,8 @@ TEST(GraphKernels, HaveAttributes) {
     const CUfunction step = function_named("step");
     Word word(1);
     CUgraph graph = a_graph();
-    const CUgraphNode node = Step(step, word.address, 2, 0).add(graph), other = Step(step, word.address, 1, 0).add(graph);
+    const CUgraphNode node = Step(step, word.address, 2, 0).add(graph),
+                      other = Step(step, word.address, 1, 0).add(graph, {node});
     CUkernelNodeAttrValue value{}, told{};
     OK(cuGraphKernelNodeGetAttribute(node, CU_KERNEL_NODE_ATTRIBUTE_COOPERATIVE, &told));
     EXPECT_EQ(told.cooperative, 0);

@@ -41,8 +41,7 @@ struct Code;  // the decoded instructions: decode.h
 struct Function {
   std::string name;
   bool is_entry = false;
-  bool is_defined =
-      false;  // has a body here, or is one of run.h's builtins (builtins.cpp)
+  bool is_defined = false;  // has a body here, or is one of run.h's builtins (builtins.cpp)
   Linkage linkage = Linkage::local;
   std::vector<Param> params;
   std::vector<Param> results;  // of .func only
