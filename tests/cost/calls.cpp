@@ -1,6 +1,7 @@
 // What a call costs, in nanoseconds, as a program of the driver API pays it: started by cost.py with and
 // without the fence, in turns, so that both see the same machine. Prints "name median-ns" a line. Usage:
-// calls LIVE (allocations that stay live meanwhile)
+// calls LIVE [SHARE] (allocations that stay live meanwhile; a SHAREth of the calls, for drivers that cost
+// more)
 #include <cuda.h>
 
 #include <algorithm>
@@ -18,9 +19,12 @@ static void check(CUresult result, const char* call) {
 
 // The median over rounds of the mean over `calls`: a round is short enough to fit between two interruptions.
 // `rest()` is not timed.
+static int share = 1;
+
 template <class F, class Rest = void (*)()>
 static void measure(
-    const char* name, int calls, F call, Rest rest = [] {}) {
+    const char* name, int most, F call, Rest rest = [] {}) {
+  const int calls = most / share;
   std::vector<double> rounds;
   for (int round = 0; round < 41; ++round) {
     const auto start = std::chrono::steady_clock::now();
@@ -35,6 +39,7 @@ static void measure(
 
 int main(int argc, char** argv) {
   const long live = argc > 1 ? std::atol(argv[1]) : 0;
+  if (argc > 2) share = std::max(std::atoi(argv[2]), 1);
   CHECK(cuInit(0));
   CUdevice device;
   CHECK(cuDeviceGet(&device, 0));
