@@ -82,21 +82,20 @@ bool still_there(const Backing& backing) {
 
 // Under the device's lock and the table's.
 CUresult enter(const Backing& backing, Block& block, uint64_t id) {
-  const uint64_t at = up_to_page(backing.bytes);
-  if (block.exported == 0) {
-    std::vector<uint32_t>& unused = table().unused[backing.base];
-    uint32_t& used = table().used[backing.base];
-    if (unused.empty() && used == kMostEntries) return CUDA_ERROR_OUT_OF_MEMORY;
-    const uint32_t entry = unused.empty() ? used + 1 : unused.back();
-    const Entry written = {id, backing.offset, block.bytes};
-    if (pwrite(backing.file, &written, sizeof written, place_of(at, entry)) != sizeof written)
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    if (unused.empty())
-      ++used;
-    else
-      unused.pop_back();
-    block.exported = entry;
-  }
+  if (block.exported != 0) return CUDA_SUCCESS;
+  std::vector<uint32_t>& unused = table().unused[backing.base];
+  uint32_t& used = table().used[backing.base];
+  if (unused.empty() && used == kMostEntries) return CUDA_ERROR_OUT_OF_MEMORY;
+  const uint32_t entry = unused.empty() ? used + 1 : unused.back();
+  const Entry written = {id, backing.offset, block.bytes};
+  if (pwrite(backing.file, &written, sizeof written, place_of(up_to_page(backing.bytes), entry)) !=
+      sizeof written)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  if (unused.empty())
+    ++used;
+  else
+    unused.pop_back();
+  block.exported = entry;
   return CUDA_SUCCESS;
 }
 
@@ -274,10 +273,12 @@ void close_imports_of(Context& context) {
 int open_of(int32_t pid, int32_t file, uint64_t inode) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, file);
-  const int opened = open(path, O_RDWR | O_CLOEXEC);
+  // Asked first: to open what is there by now may have an effect.
   struct stat status {};
-  if (opened >= 0 && fstat(opened, &status) == 0 && status.st_ino == inode && S_ISREG(status.st_mode))
-    return opened;
+  const auto is_it = [&] { return S_ISREG(status.st_mode) && status.st_ino == inode; };
+  if (stat(path, &status) != 0 || !is_it()) return -1;
+  const int opened = open(path, O_RDWR | O_CLOEXEC);
+  if (opened >= 0 && fstat(opened, &status) == 0 && is_it()) return opened;
   if (opened >= 0) close(opened);
   return -1;
 }
