@@ -153,7 +153,8 @@ CUresult with_clusters(const char* name, CUfunction given, const CUlaunchConfig*
     if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
     Stream* stream = nullptr;
-    if (const CUresult bad = stream_of(config->hStream, false, current, &stream); bad != CUDA_SUCCESS)
+    if (const CUresult bad = stream_of(config->hStream, false, current, &stream, InCapture::ignored);
+        bad != CUDA_SUCCESS)
       return bad;
     Context& context = *stream->context;
     Clustered found;

@@ -12,7 +12,7 @@ template <class Body>
 CUresult with_stream(const char* name, bool per_thread, CUstream handle, Body&& body) {
   return in_context(name, [&](Context& current) {
     Stream* stream = nullptr;
-    const CUresult found = stream_of(handle, per_thread, current, &stream);
+    const CUresult found = stream_of(handle, per_thread, current, &stream, InCapture::ignored);
     return found != CUDA_SUCCESS ? found : body(current, *stream);
   });
 }
@@ -110,7 +110,8 @@ CUresult get_call(const char* name, bool per_thread, CUstream handle, CUstreamAt
 CUresult copy_call(const char* name, bool per_thread, CUstream to_handle, CUstream from_handle) {
   return with_stream(name, per_thread, to_handle, [&](Context& current, Stream& to) {
     Stream* from = nullptr;
-    if (const CUresult bad = stream_of(from_handle, per_thread, current, &from); bad != CUDA_SUCCESS)
+    if (const CUresult bad = stream_of(from_handle, per_thread, current, &from, InCapture::ignored);
+        bad != CUDA_SUCCESS)
       return bad;
     if (from->context != to.context) return CUDA_ERROR_INVALID_VALUE;  // "must have the same context"
     if (from == &to) return CUDA_SUCCESS;

@@ -83,6 +83,27 @@ TEST(StreamAttributes, AreToldAsTheyWereSetAndCopied) {
   });
 }
 
+TEST(StreamAttributes, AreNoWorkThatACaptureWouldRefuse) {
+  on_machine("1", [] {
+    const CUstream stream = a_stream();
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    CUstreamAttrValue value{};
+    value.priority = -1;
+    OK(cuStreamSetAttribute(stream, CU_STREAM_ATTRIBUTE_PRIORITY, &value));
+    EXPECT_EQ(told(stream, CU_STREAM_ATTRIBUTE_PRIORITY).priority, -1);
+    CUgraph graph = nullptr;
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphDestroy(graph));
+    // Work that has no node is refused, and the capture with it ("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED").
+    CUdeviceptr managed = 0;
+    OK(cuMemAllocManaged(&managed, 4096, CU_MEM_ATTACH_GLOBAL));
+    OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_EQ(cuStreamAttachMemAsync(stream, managed, 0, CU_MEM_ATTACH_GLOBAL),
+              CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  });
+}
+
 TEST(StreamAttributes, AreChecked) {
   on_machine("2xh100", [] {
     const CUstream stream = a_stream();
