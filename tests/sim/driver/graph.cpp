@@ -176,6 +176,8 @@ CUresult add_node(Graph& graph, CUgraphNodeType type, Task task, const std::vect
   node->type = type;
   auto kept = std::make_shared<Task>(std::move(task));
   if (auto* kernel = std::get_if<KernelTask>(kept.get())) kernel->point_at();
+  if (const auto* freed = std::get_if<FreeTask>(kept.get()))
+    (freed->of_this_graph ? freed->memory->freed_by_owner : freed->memory->freed_by_another) = true;
   node->task = std::move(kept);
   graph.nodes.push_back(node);
   for (const GraphEdge& edge : from) connect(*edge.node, *node, edge.data);

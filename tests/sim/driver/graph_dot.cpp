@@ -44,7 +44,8 @@ std::string hex(CUdeviceptr address) {
 }
 
 std::string three(const unsigned (&dim)[3]) {
-  return "{" + std::to_string(dim[0]) + "," + std::to_string(dim[1]) + "," + std::to_string(dim[2]) + "}";
+  // Braces mean something in a record's label.
+  return "\\{" + std::to_string(dim[0]) + "," + std::to_string(dim[1]) + "," + std::to_string(dim[2]) + "\\}";
 }
 
 const char* place_of(const End& end) {
@@ -103,7 +104,7 @@ class Dot {
       label += " | " + kernel_name(*kernel);
       if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES)) label += " | function " + hex(kernel->handle());
       if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS))
-        label += " | grid \\" + three(kernel->request.grid) + " | block \\" + three(kernel->request.block) +
+        label += " | grid " + three(kernel->request.grid) + " | block " + three(kernel->request.block) +
                  " | shared " + std::to_string(kernel->request.shared);
       if (wants(CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_ATTRIBUTES))
         label += std::string(" | cooperative ") + (kernel->request.cooperative ? "1" : "0") + " | priority " +

@@ -413,8 +413,6 @@ CUresult add_given(CUgraphNode* out, Graph& graph, const CUgraphNode* dependenci
     params.conditional.phGraph_out =
         const_cast<CUgraph*>(std::get<ConditionalTask>(*node->task).bodies.data());
   }
-  if (const auto* freed = std::get_if<FreeTask>(node->task.get()))
-    (freed->of_this_graph ? freed->memory->freed_by_owner : freed->memory->freed_by_another) = true;
   *out = handle_of(node);
   return CUDA_SUCCESS;
 }
