@@ -8,10 +8,11 @@
 namespace conform {
 namespace {
 
-#define NEEDS_MAPPING                                                                              \
-  OK(cuInit(0));                                                                                   \
-  NEEDS(attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 1, "virtual memory " \
-                                                                                 "management")
+#define NEEDS_MAPPING                                                            \
+  OK(cuInit(0));                                                                 \
+  NEEDS(attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 1, \
+        "virtual memory "                                                        \
+        "management")
 
 CUmemAllocationProp prop_on(int device) {
   CUmemAllocationProp prop{};
