@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "code.h"
 #include "ptx/run.h"
 #include "queue.h"
 #include "sparse.h"
@@ -148,13 +149,19 @@ bool gets_memory_later(const CUDA_ARRAY3D_DESCRIPTOR& d) {
   return (d.Flags & kLaterFlags) != 0;
 }
 
+CUresult not_there(const char* what) {
+  say_once(std::string("the simulator has no ") + what + ": it answered CUDA_ERROR_NOT_SUPPORTED");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult check(const Device& device, CUDA_ARRAY3D_DESCRIPTOR& d, bool mipmapped) {
   constexpr unsigned kKnown = CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_SURFACE_LDST | CUDA_ARRAY3D_CUBEMAP |
                               CUDA_ARRAY3D_TEXTURE_GATHER | CUDA_ARRAY3D_DEPTH_TEXTURE |
                               CUDA_ARRAY3D_COLOR_ATTACHMENT | CUDA_ARRAY3D_SPARSE |
                               CUDA_ARRAY3D_DEFERRED_MAPPING | CUDA_ARRAY3D_VIDEO_ENCODE_DECODE;
   if ((d.Flags & ~kKnown) != 0) return CUDA_ERROR_INVALID_VALUE;
-  if ((d.Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((d.Flags & CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) != 0)
+    return not_there("arrays for encoding and decoding video; those without that flag work");
   if (!extents_valid(device, d, mipmapped)) return CUDA_ERROR_INVALID_VALUE;
   // "Must be either a 2D, 2D layered or 3D CUDA array" (cuMemMapArrayAsync).
   if (gets_memory_later(d) && (d.Height == 0 || (d.Flags & CUDA_ARRAY3D_CUBEMAP) != 0 ||
@@ -169,7 +176,10 @@ CUresult check(const Device& device, CUDA_ARRAY3D_DESCRIPTOR& d, bool mipmapped)
   }
   if (channel_of(d.Format).bytes == 0)
     return d.Format >= CU_AD_FORMAT_UNORM_INT_101010_2 && d.Format <= CU_AD_FORMAT_SNORM_INT16X4
-               ? CUDA_ERROR_NOT_SUPPORTED
+               ? not_there(
+                     "arrays of compressed blocks, of packed texels and of video formats but NV12; formats "
+                     "of "
+                     "whole channels work")
                : CUDA_ERROR_INVALID_VALUE;
   ptx::TexelFormat texels;
   return texels_of(d.Format, d.NumChannels, &texels) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "access.h"
+#include "code.h"
 #include "shared_file.h"
 
 namespace gpufence::sim {
@@ -233,7 +234,12 @@ CUresult check(const CUmemAllocationProp& props, Device** device) {
     return CUDA_ERROR_NOT_SUPPORTED;
   if ((props.allocFlags.usage & ~(CU_MEM_CREATE_USAGE_TILE_POOL | CU_MEM_CREATE_USAGE_HW_DECOMPRESS)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  if ((props.allocFlags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS) != 0) return CUDA_ERROR_NOT_SUPPORTED;
+  if ((props.allocFlags.usage & CU_MEM_CREATE_USAGE_HW_DECOMPRESS) != 0) {
+    say_once(
+        "the simulator has no memory for decompression in hardware; memory without that usage works: it "
+        "answered CUDA_ERROR_NOT_SUPPORTED");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   if (is_for_tiles(props) && *device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }

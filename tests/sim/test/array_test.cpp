@@ -92,7 +92,14 @@ TEST(Arrays, HaveFormatsAndChannels) {
       EXPECT_EQ(tried(shape(4, 4, 0, 0, CU_AD_FORMAT_HALF, channels)), CUDA_ERROR_INVALID_VALUE);
     OK(tried(shape(4, 4, 0, 0, CU_AD_FORMAT_UNORM_INT8X4, 4)));
     EXPECT_EQ(tried(shape(4, 4, 0, 0, CU_AD_FORMAT_UNORM_INT8X4, 2)), CUDA_ERROR_INVALID_VALUE);
+    testing::internal::CaptureStderr();
     EXPECT_EQ(tried(shape(4, 4, 0, 0, CU_AD_FORMAT_BC1_UNORM, 4)), CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(tried(shape(4, 4, 0, 0, CU_AD_FORMAT_P010, 3)), CUDA_ERROR_NOT_SUPPORTED);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("GF601 warning: the simulator has no arrays of compressed blocks"), std::string::npos)
+        << said;
+    EXPECT_NE(said.find("formats of whole channels work"), std::string::npos) << said;
+    EXPECT_EQ(said.find("GF601"), said.rfind("GF601")) << "once";
     EXPECT_EQ(tried(shape(4, 4, 0, 0, static_cast<CUarray_format>(7), 1)), CUDA_ERROR_INVALID_VALUE);
   });
 }
