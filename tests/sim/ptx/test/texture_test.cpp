@@ -272,6 +272,7 @@ TEST(Texture, DirectionsMeetTheFacesOfACube) {
   EXPECT_EQ(at(1, -4, 2), 300 + 1);
   EXPECT_EQ(at(1, 2, 4), 400 + 1);
   EXPECT_EQ(at(1, 2, -4), 500 + 0);
+  EXPECT_EQ(at(0, 0, 0), 0) << "no direction, and no crash";
   std::vector<float> two = memory;
   for (const float value : memory) two.push_back(1000 + value);
   Texture layered = floats(two, 2, 2, 2, 12);
