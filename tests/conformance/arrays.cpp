@@ -355,6 +355,36 @@ CONFORMS(Arrays, Nv12HasTwoPlanes,
   EXPECT_EQ(cuArrayGetPlane(&plane, picture, 2), CUDA_ERROR_INVALID_VALUE);
 }
 
+CONFORMS(Arrays, OnlyDeferredOnesHaveRequirements,
+         "cuda.h, cuArrayGetMemoryRequirements: if the CUDA array is not allocated with flag "
+         "CUDA_ARRAY3D_DEFERRED_MAPPING, CUDA_ERROR_INVALID_VALUE will be returned; size represents the "
+         "total size of the CUDA array") {
+  Primary here;
+  Array ordinary(descriptor(256, 256));
+  CUDA_ARRAY_MEMORY_REQUIREMENTS needs{};
+  EXPECT_EQ(cuArrayGetMemoryRequirements(&needs, ordinary, 0), CUDA_ERROR_INVALID_VALUE);
+  NEEDS(attribute(CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED) == 1,
+        "arrays with deferred mapping");
+  Array deferred(descriptor(256, 256, 0, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_DEFERRED_MAPPING));
+  OK(cuArrayGetMemoryRequirements(&needs, deferred, 0));
+  EXPECT_GE(needs.size, 256u * 256 * 4);
+  EXPECT_GT(needs.alignment, 0u);
+}
+
+CONFORMS(Arrays, OnlySparseOnesHaveTiles,
+         "cuda.h, cuArrayGetSparseProperties: if the CUDA array is not allocated with flag "
+         "CUDA_ARRAY3D_SPARSE, CUDA_ERROR_INVALID_VALUE will be returned") {
+  Primary here;
+  Array ordinary(descriptor(256, 256));
+  CUDA_ARRAY_SPARSE_PROPERTIES tiles{};
+  EXPECT_EQ(cuArrayGetSparseProperties(&tiles, ordinary), CUDA_ERROR_INVALID_VALUE);
+  NEEDS(attribute(CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED) == 1, "sparse arrays");
+  Array sparse(descriptor(1024, 1024, 0, CU_AD_FORMAT_FLOAT, 1, CUDA_ARRAY3D_SPARSE));
+  OK(cuArrayGetSparseProperties(&tiles, sparse));
+  EXPECT_GT(tiles.tileExtent.width, 0u);
+  EXPECT_GT(tiles.tileExtent.height, 0u);
+}
+
 CONFORMS(Arrays, MostHaveNoPlanes,
          "cuda.h, cuArrayGetPlane: if planeIdx is greater than the maximum number of planes or if the array "
          "does not have a multi-planar format, then "

@@ -46,6 +46,9 @@ def goes_through_every_part(build):
     assert facts[4]["float1 4096x4096"].startswith("computed 67108864, ")
     assert len(facts[4]) == 20
     assert facts[5]["after 1 bytes more"].startswith("reserved 33554432, ")
+    assert facts[6]["launched once"].startswith("reserved 67108864, ") and facts[6]["trimmed"].startswith("reserved 0, ")
+    assert facts[7]["with the thread's mode relaxed"] == (
+        "pool attribute CUDA_SUCCESS, cuMemGetInfo CUDA_SUCCESS, capture still active, its end CUDA_SUCCESS")
     assert "NVML: this process 268435456" in facts[8]["with the primary context"]
     assert facts[9]["prefetched to the host"].startswith("free memory fell by 0 ")
     assert facts[10]["“0,0”"] == "CUDA_ERROR_NO_DEVICE"
