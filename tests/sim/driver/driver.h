@@ -102,6 +102,10 @@ struct Context {
   size_t sweep_at = 64;  // when `queues` is next searched for those
   std::atomic<unsigned> blocking_captures{0};  // of its blocking streams, which bar the legacy stream
   Stream legacy;
+  // Of no program: behind all work there is (cuCtxRecordEvent), and before all that comes (cuCtxWaitEvent),
+  // up to that number.
+  Stream gathering, barrier;
+  std::atomic<uint64_t> held_until{0};
   std::map<pthread_t, std::unique_ptr<Stream>> per_thread;  // under `order`
 
   std::vector<Context*> peers;              // whose memory it may touch; under Driver::peer_lock
@@ -207,8 +211,8 @@ struct Found {
   bool mapped = false;   // by cuMemMap; has no context either
   bool graph = false;    // a graph's allocation node's; has no context either
   CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
-  uint64_t beyond = 0;    // mapped behind it without a gap, bytes
-  uintptr_t range = 0;    // of mapped memory: the reservation that it stands in
+  uint64_t beyond = 0;  // mapped behind it without a gap, bytes
+  uintptr_t range = 0;  // of mapped memory: the reservation that it stands in
   uint64_t range_bytes = 0;
   bool imported = false;  // another process's, by cuIpcOpenMemHandle; `context` is who opened it
 };

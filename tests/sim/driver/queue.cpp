@@ -175,6 +175,14 @@ void add_legacy_rules(Stream& stream, std::vector<Ticket>& after) {
   }
 }
 
+void add_barrier(Stream& stream, std::vector<Ticket>& after) {
+  Context& context = *stream.context;
+  const uint64_t number = context.held_until.load(std::memory_order_acquire);
+  if (__builtin_expect(number == 0, 1) || &stream == &context.barrier || &stream == &context.gathering)
+    return;
+  if (const Ticket ticket{context.barrier.queue, number}; !ticket.done()) after.push_back(ticket);
+}
+
 enum class How { worker, worker_unless_idle, caller };
 enum class Given { to_worker, to_caller, refused };
 
@@ -182,6 +190,7 @@ enum class Given { to_worker, to_caller, refused };
 // the caller, who then has to complete() it.
 Given submit(Stream& stream, Item& item, How how) {
   Queue& queue = *stream.queue;
+  add_barrier(stream, item.after);
   std::unique_lock<std::mutex> order(stream.context->order, std::defer_lock);
   if (queue.blocking) {
     order.lock();
@@ -409,6 +418,14 @@ std::shared_ptr<Mark> mark(Stream& stream) {
   return mark_behind(stream, {});
 }
 
+std::shared_ptr<Mark> mark(Context& context) {
+  return mark_behind(context.gathering, all_work(context));
+}
+
+void hold_back(Context& context) {
+  context.held_until.store(context.barrier.queue->submitted.load(), std::memory_order_release);
+}
+
 bool ordered_behind(const Stream& stream, const Ticket& ticket) {
   std::lock_guard<std::mutex> held(stream.queue->lock);
   const auto known = stream.queue->behind.find(ticket.queue);
@@ -491,6 +508,12 @@ void open_queues(Context& context) {
   std::lock_guard<std::mutex> order(context.order);
   context.legacy.context = &context;
   open(context.legacy);
+  context.held_until = 0;
+  for (Stream* own : {&context.gathering, &context.barrier}) {
+    own->context = &context;
+    own->flags = CU_STREAM_NON_BLOCKING;
+    open(*own);
+  }
 }
 
 void close_queues(Context& context) {

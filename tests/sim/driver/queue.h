@@ -78,8 +78,12 @@ Ticket enqueue_behind(Stream& stream, std::vector<Ticket> after, Operation opera
 Ticket enqueue_host_behind(Stream& stream, std::vector<Ticket> after, std::function<void(CUresult)> function);
 // As mark(), of what is behind these.
 std::shared_ptr<Mark> mark_behind(Stream& stream, std::vector<Ticket> after);
+// As mark(), of all work of the context.
+std::shared_ptr<Mark> mark(Context& context);
 // All later work of the stream waits for it.
 void wait_for(Stream& stream, const Ticket& ticket);
+// All later work of the context waits for what is in its stream `barrier`.
+void hold_back(Context& context);
 // True if the stream was told to wait for that, or for later work of that queue.
 bool ordered_behind(const Stream& stream, const Ticket& ticket);
 

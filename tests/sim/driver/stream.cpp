@@ -213,20 +213,58 @@ CUresult synchronise_call(const char* name, Null null, CUstream handle) {
 
 }  // namespace
 
+namespace {
+
+void keep(Event& event, std::shared_ptr<Mark> mark) {
+  std::shared_ptr<const CapturedEvent> before;
+  std::lock_guard<std::mutex> held(event.lock);
+  before = std::move(event.captured);
+  event.captured = nullptr;
+  event.mark = std::move(mark);
+}
+
+}  // namespace
+
 CUresult gpufence::sim::record_event(CUevent handle, Stream& stream) {
   Event* event = driver().events.check(handle);
   if (event == nullptr || event->context != stream.context) return CUDA_ERROR_INVALID_HANDLE;
-  if (std::shared_ptr<SharedEvent> shared = held_by(*event).shared; shared != nullptr) {
+  if (std::shared_ptr<SharedEvent> shared = held_by(*event).shared; shared != nullptr)
     record_shared(stream, std::move(shared));
-    return CUDA_SUCCESS;
-  }
-  std::shared_ptr<Mark> made = mark(stream);
-  std::shared_ptr<const CapturedEvent> before;
-  std::lock_guard<std::mutex> held(event->lock);
-  before = std::move(event->captured);
-  event->captured = nullptr;
-  event->mark = std::move(made);
+  else
+    keep(*event, mark(stream));
   return CUDA_SUCCESS;
+}
+
+namespace {
+
+// For the calls that mean all streams of a context. "The API will return
+// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if the specified context has a stream in the capture mode. In such a
+// case, the call will invalidate all the conflicting captures."
+template <class Body>
+CUresult with_context(const char* name, CUcontext given, CUevent handle, Body&& body) {
+  return initialised(name, [&] {
+    Context* context = driver().contexts.check(given);
+    if (context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    if (const CUresult refused = refusal(*context); refused != CUDA_SUCCESS) return refused;
+    Event* event = driver().events.check(handle);
+    if (event == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (invalidate_captures_of(*context)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    return body(*context, *event);
+  });
+}
+
+}  // namespace
+
+CUresult cuCtxRecordEvent(CUcontext given, CUevent handle) {
+  return with_context(__func__, given, handle, [](Context& context, Event& event) {
+    if (event.context != &context) return CUDA_ERROR_INVALID_HANDLE;
+    std::shared_ptr<Mark> all = mark(context);
+    if (std::shared_ptr<SharedEvent> shared = held_by(event).shared; shared != nullptr)
+      record_shared(context.gathering, std::move(shared));
+    else
+      keep(event, std::move(all));
+    return CUDA_SUCCESS;
+  });
 }
 
 namespace {
@@ -243,7 +281,18 @@ CUresult record(const char* name, Null null, CUevent handle, CUstream stream_han
   });
 }
 
-// A stream may wait for an event of another context or GPU. What the event holds now is what is waited for.
+// What the event holds now is what is waited for.
+void wait_for_event(Stream& stream, Event& event) {
+  const Held last = held_by(event);
+  if (last.mark != nullptr) wait_for(stream, last.mark->ticket);
+  if (last.shared != nullptr && !last.done())
+    enqueue(stream, [last, context = stream.context] {
+      wait_in(*context, last);
+      return CUDA_SUCCESS;
+    });
+}
+
+// A stream may wait for an event of another context or GPU.
 CUresult wait(const char* name, Null null, CUstream stream_handle, CUevent handle, unsigned flags) {
   return with_stream(name, null, stream_handle, InCapture::captured, [&](Stream& stream) {
     const bool capturing = is_capturing(stream), external = flags == CU_EVENT_WAIT_EXTERNAL;
@@ -255,16 +304,25 @@ CUresult wait(const char* name, Null null, CUstream stream_handle, CUevent handl
     if (capturing) return capture_event_wait(stream, handle, external);
     if (const std::shared_ptr<const CapturedEvent> captured = last_captured(*event))
       return join_capture(stream, captured);
-    const Held last = held_by(*event);
-    if (last.mark != nullptr) wait_for(stream, last.mark->ticket);
-    if (last.shared != nullptr && !last.done())
-      enqueue(stream, [last, context = stream.context] {
-        wait_in(*context, last);
-        return CUDA_SUCCESS;
-      });
+    wait_for_event(stream, *event);
     return CUDA_SUCCESS;
   });
 }
+
+}  // namespace
+
+// "hEvent may be from a different context or device than hCtx."
+CUresult cuCtxWaitEvent(CUcontext given, CUevent handle) {
+  return with_context(__func__, given, handle, [](Context& context, Event& event) {
+    if (const CUresult refused = refusal(*event.context); refused != CUDA_SUCCESS) return refused;
+    if (refuse_captured_event(event) != CUDA_SUCCESS) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    wait_for_event(context.barrier, event);
+    hold_back(context);
+    return CUDA_SUCCESS;
+  });
+}
+
+namespace {
 
 CUresult elapsed(float* out, CUevent first, CUevent second) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -850,5 +850,81 @@ TEST(Process, ForkedWhileStreamsWorkTheChildHasNoCudaAndTheParentGoesOn) {
   });
 }
 
+// cuda.h, cuCtxRecordEvent and cuCtxWaitEvent.
+TEST(ContextEvents, HoldAllWorkOfTheContextAndNoLaterOne) {
+  on_machine("1", [] {
+    CUcontext context = nullptr;
+    OK(cuCtxGetCurrent(&context));
+    const CUstream one = stream_of(CU_STREAM_NON_BLOCKING), two = stream_of(CU_STREAM_NON_BLOCKING);
+    const CUevent event = event_of(CU_EVENT_DISABLE_TIMING);
+    Gate first, second, later;
+    OK(first.hold(one));
+    OK(second.hold(two));
+    OK(cuCtxRecordEvent(context, event));
+    OK(later.hold(one));
+    EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    first.open();
+    later.reached();
+    EXPECT_EQ(cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    second.open();
+    OK(cuEventSynchronize(event));  // though `later` is not open
+    later.open();
+    EXPECT_EQ(cuCtxRecordEvent(nullptr, event), CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_EQ(cuCtxRecordEvent(context, nullptr), CUDA_ERROR_INVALID_HANDLE);
+    const CUcontext other = context_on(0);
+    EXPECT_EQ(cuCtxRecordEvent(other, event), CUDA_ERROR_INVALID_HANDLE);  // "from the same CUDA context"
+  });
+}
+
+TEST(ContextEvents, AreWaitedForByAllWorkThatComes) {
+  on_machine("2", [] {
+    CUcontext here = nullptr;
+    OK(cuCtxGetCurrent(&here));
+    const CUstream before = stream_of(CU_STREAM_NON_BLOCKING);
+    Diary diary;
+    Gate old;
+    OK(old.hold(before));
+    OK(diary.write(before, 'o'));
+    const CUcontext there = context_on(1);
+    const CUstream far = stream_of(CU_STREAM_NON_BLOCKING);
+    const CUevent event = event_of(CU_EVENT_DISABLE_TIMING);
+    Gate gate;
+    OK(gate.hold(far));
+    OK(cuEventRecord(event, far));
+    OK(cuCtxSetCurrent(here));
+    OK(cuCtxWaitEvent(here, event));
+    const CUstream after = stream_of(CU_STREAM_NON_BLOCKING);
+    for (CUstream stream : {after, CUstream{nullptr}, CUstream{CU_STREAM_PER_THREAD}})
+      OK(diary.write(stream, 'n'));
+    old.open();
+    OK(cuStreamSynchronize(before));
+    EXPECT_EQ(diary.read(), "o");
+    for (CUstream stream : {after, CUstream{nullptr}}) EXPECT_EQ(cuStreamQuery(stream), CUDA_ERROR_NOT_READY);
+    OK(cuCtxSetCurrent(there));
+    const CUstream free = stream_of(CU_STREAM_NON_BLOCKING);
+    OK(cuStreamSynchronize(free));  // another context waits for nothing
+    OK(cuCtxSetCurrent(here));
+    gate.open();
+    OK(cuCtxSynchronize());
+    EXPECT_EQ(diary.read(), "onnn");
+  });
+}
+
+TEST(ContextEvents, BreakCapturesOfTheContext) {
+  on_machine("1", [] {
+    CUcontext context = nullptr;
+    OK(cuCtxGetCurrent(&context));
+    const CUstream stream = stream_of(CU_STREAM_NON_BLOCKING);
+    const CUevent event = event_of(CU_EVENT_DISABLE_TIMING);
+    CUgraph graph = nullptr;
+    for (auto call : {cuCtxRecordEvent, cuCtxWaitEvent}) {
+      OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+      EXPECT_EQ(call(context, event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+      EXPECT_EQ(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+      OK(call(context, event));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace gpufence::sim
