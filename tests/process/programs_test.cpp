@@ -20,8 +20,9 @@ INSTANTIATE_TEST_SUITE_P(Programs, EveryProgram,
                                          "monte_carlo", "heat_over_gpus", "overlapping_streams",
                                          "cooperative_grid", "device_output", "objects", "lambdas",
                                          "hash_table", "sorts", "life", "fractals", "digests",
-                                         "factorizations", "transforms", "graph_search", "graphs", "faults",
-                                         "half_precision", "training", "miscellany"),
+                                         "factorizations", "transforms", "graph_search", "graphs", "captures",
+                                         "graph_memory", "graph_updates", "graph_conditions", "graph_replays",
+                                         "faults", "half_precision", "training", "miscellany"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryProgram, IsRightOnGpusInAnotherOrder) {

@@ -13,8 +13,12 @@ __global__ void add(float* out, const float* a, const float* b, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) out[i] = a[i] + b[i];
 }
-__global__ void step(int* at, int times, int plus) { *at = *at * times + plus; }
-__global__ void count(int which) { atomicAdd(&totals[which], 1); }
+__global__ void step(int* at, int times, int plus) {
+  *at = *at * times + plus;
+}
+__global__ void count(int which) {
+  atomicAdd(&totals[which], 1);
+}
 
 static cudaKernelNodeParams kernel(void* function, int blocks, int threads, void** params) {
   cudaKernelNodeParams p{};
@@ -104,8 +108,7 @@ static void order_of_edges() {
     const cudaKernelNodeParams p = kernel((void*)step, 1, 1, params);
     MUST(cudaGraphAddKernelNode(&steps[i], graph, nullptr, 0, &p));
   }
-  for (int i = 0; i + 1 < 5; ++i)
-    MUST(cudaGraphAddDependencies(graph, &steps[i], &steps[i + 1], nullptr, 1));
+  for (int i = 0; i + 1 < 5; ++i) MUST(cudaGraphAddDependencies(graph, &steps[i], &steps[i + 1], nullptr, 1));
   MUST(cudaGraphClone(&clone, graph));
   cudaGraphExec_t exec;
   MUST(cudaGraphInstantiate(&exec, clone, 0));
@@ -133,7 +136,9 @@ static void order_of_edges() {
   MUST(cudaFree(at));
 }
 
-static void say(void* data) { *static_cast<std::string*>(data) += '.'; }
+static void say(void* data) {
+  *static_cast<std::string*>(data) += '.';
+}
 
 static void children_and_hosts() {
   std::string said;
