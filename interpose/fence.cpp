@@ -21,6 +21,7 @@
 #include "journal/report.h"
 #include "journal/run_directory.h"
 #include "journal/write.h"
+#include "ledger/scope_path.h"
 #include "observe/process.h"
 
 namespace gpufence {
@@ -52,7 +53,10 @@ bool deny_on_error(const Environment& environment) {
   if (asked && *asked == "deny") return true;
   if (asked && !asked->empty()) return false;
   for (const char* name :
-       {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS"}) {
+       {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS",
+        "GPUFENCE_GPU_MEM_PER_JOB", "GPUFENCE_GPU_MEM_PER_USER", "GPUFENCE_GPU_MEM_PER_GROUP",
+        "GPUFENCE_GPU_MEM_TOTAL", "GPUFENCE_GPU_MEM_TOTAL_PER_JOB", "GPUFENCE_GPU_MEM_TOTAL_PER_USER",
+        "GPUFENCE_GPU_MEM_OUTER"}) {
     // An empty view is one without GPUs; other settings mean nothing when they are empty.
     const auto value = environment(name);
     if (value && (!value->empty() || std::strcmp(name, "GPUFENCE_VIEW") == 0)) return true;
@@ -208,6 +212,7 @@ journal::Report make_report(const std::string& run_id) {
   report.reach = "this process";
   if (!hooks::have_rules()) return report;  // what the settings themselves gave rise to
   const Rules& to = hooks::rules();
+  if (!to.caps.empty()) report.reach = "the processes that share " + to.books.directory;
   if (const hooks::Visible* seen = hooks::visible(); seen != nullptr) {
     for (const observe::Device& device : seen->devices) {
       const auto at = static_cast<std::size_t>(device.ordinal);
@@ -251,7 +256,6 @@ journal::Report make_report(const std::string& run_id) {
     report.notes.push_back("the program's ordinals are remapped (" + policies::to_text(*to.remap) +
                            "); GPUs are named by CUDA's own");
   if (!to.caps.empty()) {
-    report.notes.emplace_back("caps count for this process: each child process gets a cap of its own");
     report.notes.emplace_back(
         "caps count cuMemAlloc, cuMemAllocPitch and cuMemAllocManaged: pools, arrays and mapped memory are "
         "not capped yet");
@@ -285,7 +289,7 @@ void at_exit() noexcept {
 }
 
 // Only fork runs this: a child made by vfork or posix_spawn is about to run another program.
-void in_forking_parent() noexcept {
+void say_forked() noexcept {
   const hooks::Visible* seen = hooks::have_rules() ? hooks::visible() : nullptr;
   if (seen == nullptr || (hooks::rules().needs & dispatch::kFindings) == 0 || hooks::in_dead_child.load())
     return;
@@ -296,8 +300,18 @@ void in_forking_parent() noexcept {
                  });
 }
 
+// Books may not be half opened while a fork happens.
+void before_fork() noexcept {
+  ledger::ScopeBook::before_fork();
+}
+void in_forking_parent() noexcept {
+  ledger::ScopeBook::after_fork();
+  say_forked();
+}
+
 // CUDA does not live in a forked child, but its exit handlers and locks are inherited.
 void in_forked_child() noexcept {
+  ledger::ScopeBook::after_fork();
   if (!hooks::have_rules()) return;
   if (hooks::Visible* seen = hooks::visible(); seen != nullptr) {
     seen->ledger->forget_after_fork();
@@ -311,6 +325,94 @@ void in_forked_child() noexcept {
     hooks::rules().journal->reset_after_fork();
   } catch (...) {
   }
+}
+
+// Whose a cap can be, and where its amounts stand. The launcher writes what policies say in the same way.
+struct CapSource {
+  const char* variable;
+  const char* option;
+  policies::Scope scope;
+  bool over_all = false;
+};
+constexpr CapSource kCapSources[] = {
+    {"GPUFENCE_GPU_MEM", "--gpu-mem", policies::Scope::run},
+    {"GPUFENCE_GPU_MEM_PER_PROCESS", "--gpu-mem-per-process", policies::Scope::process},
+    {"GPUFENCE_GPU_MEM_PER_JOB", "GPUFENCE_GPU_MEM_PER_JOB", policies::Scope::job},
+    {"GPUFENCE_GPU_MEM_PER_USER", "GPUFENCE_GPU_MEM_PER_USER", policies::Scope::user},
+    {"GPUFENCE_GPU_MEM_TOTAL", "GPUFENCE_GPU_MEM_TOTAL", policies::Scope::run, true},
+    {"GPUFENCE_GPU_MEM_TOTAL_PER_JOB", "GPUFENCE_GPU_MEM_TOTAL_PER_JOB", policies::Scope::job, true},
+    {"GPUFENCE_GPU_MEM_TOTAL_PER_USER", "GPUFENCE_GPU_MEM_TOTAL_PER_USER", policies::Scope::user, true},
+};
+
+// The Slurm job of the cgroup, which a program can't forge, else what the environment says.
+std::string job_of(const Environment& environment) {
+  const std::string groups = observe::read_file("/proc/self/cgroup");
+  for (std::size_t at = groups.find("/job_"); at != std::string::npos; at = groups.find("/job_", at + 1)) {
+    const std::size_t from = at + std::strlen("/job_");
+    const std::size_t end = groups.find_first_not_of("0123456789", from);
+    if (end != from && groups.find("slurm") < at) return groups.substr(from, end - from);
+  }
+  const std::string slurm = environment("SLURM_JOB_ID").value_or("");
+  return !slurm.empty() ? slurm : environment("GPUFENCE_JOB").value_or("");
+}
+
+// The run that the launcher named; without it the container, in which all processes are one run; else none.
+std::string run_of(const Environment& environment) {
+  const std::string named = environment("GPUFENCE_RUN").value_or("");
+  if (journal::is_run_name(named)) return named;
+  const std::uint64_t container = ledger::container();
+  return container != 0 ? "container-" + std::to_string(container) : std::string{};
+}
+
+template <class Bad>
+void read_caps(const Environment& environment, Rules& rules, const Bad& bad) {
+  const auto read = [&](const char* variable, const std::string& text) -> std::optional<policies::CapSpec> {
+    const auto amounts = policies::parse_caps(text);
+    if (!amounts) {
+      bad(std::string(variable) + "=" + text + ": " + amounts.error().text());
+      return std::nullopt;
+    }
+    return amounts->caps_anything() ? std::optional(*amounts) : std::nullopt;
+  };
+  for (const CapSource& source : kCapSources) {
+    const auto text = environment(source.variable);
+    if (!text || text->empty()) continue;
+    const auto amounts = read(source.variable, *text);
+    if (!amounts) continue;
+    if (source.over_all && (!amounts->by_position.empty() || !amounts->every ||
+                            amounts->every->kind != policies::Amount::Kind::bytes)) {
+      bad(std::string(source.variable) + "=" + *text + ": a size is meant, 32GiB: it is for all GPUs together");
+      continue;
+    }
+    rules.caps.push_back({*amounts, source.scope, source.option, 0, source.over_all, {}});
+  }
+  // "students=40GiB": of a group of users.
+  if (const auto text = environment("GPUFENCE_GPU_MEM_PER_GROUP"); text && !text->empty()) {
+    const std::size_t equals = text->find('=');
+    const std::string name = text->substr(0, equals);
+    if (equals == std::string::npos || name.empty()) {
+      bad("GPUFENCE_GPU_MEM_PER_GROUP=" + *text + ": NAME=SIZE is meant, students=40GiB");
+    } else if (const auto amounts = read("GPUFENCE_GPU_MEM_PER_GROUP", text->substr(equals + 1))) {
+      rules.caps.push_back({*amounts, policies::Scope::group, "GPUFENCE_GPU_MEM_PER_GROUP", 0, false, name});
+    }
+  }
+  // Of the runs around this one, from outside, empty where one has none: "8GiB//4GiB".
+  unsigned level = 0;
+  std::string outer = environment("GPUFENCE_GPU_MEM_OUTER").value_or("");
+  while (!outer.empty()) {
+    ++level;
+    const std::size_t end = std::min(outer.find('/'), outer.size());
+    if (end != 0)
+      if (const auto amounts = read("GPUFENCE_GPU_MEM_OUTER", outer.substr(0, end)))
+        rules.caps.push_back({*amounts, policies::Scope::run, "--gpu-mem of the outer run", level, false, {}});
+    outer.erase(0, end + 1);
+  }
+  if (rules.caps.empty()) return;
+  rules.books.directory = ledger::ledger_directory(environment("GPUFENCE_LEDGER_DIR"));
+  rules.books.run = run_of(environment);
+  rules.books.job = job_of(environment);
+  rules.books.user = ledger::host_user();
+  rules.books.may_lack = environment("GPUFENCE_ON_ERROR") == "allow";
 }
 
 }  // namespace
@@ -390,23 +492,7 @@ Configuration configure(const Environment& environment) {
       rules.journal->say({"GF502", Severity::warning, why, why});
     }
   }
-  struct Source {
-    const char* variable;
-    const char* option;
-    policies::Scope scope;
-  };
-  for (const Source& source :
-       {Source{"GPUFENCE_GPU_MEM", "--gpu-mem", policies::Scope::run},
-        Source{"GPUFENCE_GPU_MEM_PER_PROCESS", "--gpu-mem-per-process", policies::Scope::process}}) {
-    const auto text = environment(source.variable);
-    if (!text || text->empty()) continue;
-    const auto amounts = policies::parse_caps(*text);
-    if (!amounts) {
-      bad(std::string(source.variable) + "=" + *text + ": " + amounts.error().text());
-      continue;
-    }
-    if (amounts->caps_anything()) rules.caps.push_back({*amounts, source.scope, source.option});
-  }
+  read_caps(environment, rules, bad);
   if (rules.view && rules.numbering == hooks::Numbering::view) rules.needs |= dispatch::kView;
   if (environment("GPUFENCE_DIAGNOSE").value_or("default") != "off") rules.needs |= dispatch::kFindings;
   // Allocations are kept then too, to say where memory of the wrong GPU came from.
@@ -429,7 +515,7 @@ unsigned dispatch::arm(bool for_cuda) {
       reporting_pid.store(getpid());
       armed.store(mine.release(), std::memory_order_release);
       std::atexit(at_exit);
-      pthread_atfork(nullptr, in_forking_parent, in_forked_child);
+      pthread_atfork(before_fork, in_forking_parent, in_forked_child);
     }
   }
   if (for_cuda && first_cuda_call_ns.load(std::memory_order_relaxed) == 0) {

@@ -8,7 +8,7 @@
 
 namespace gpufence::policies {
 
-enum class Scope { run, process };
+enum class Scope { process, run, job, user, group };
 
 struct Cap {
   std::uint64_t bytes = UINT64_MAX;  // that may be held at most on one GPU

@@ -14,12 +14,14 @@ struct Memory {
   bool operator==(const Memory&) const = default;
 };
 
-// `cap` is UINT64_MAX where nothing caps; `held` is what the scope holds under it.
-[[nodiscard]] inline Memory tell(const Memory& card, std::uint64_t cap, std::uint64_t held) {
+// `cap` is UINT64_MAX where nothing caps; `held` is what its scope holds under it; `left` the least that any cap has
+// left.
+[[nodiscard]] inline Memory tell(const Memory& card, std::uint64_t cap, std::uint64_t held,
+                                 std::uint64_t left = UINT64_MAX) {
   Memory told;
   told.total = std::min(card.total, cap);
   told.used = std::min(held, told.total);
-  told.free = std::min(card.free, told.total - told.used);
+  told.free = std::min({card.free, told.total - told.used, left});
   return told;
 }
 

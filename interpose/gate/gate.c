@@ -307,7 +307,10 @@ static int denied_get_proc_address_v2(const char *symbol, void **out, int versio
 /* design §2: deny if asked to, or if unset and a view or cap stands in the environment, or the admin requires it.
  * Returns the reason, or 0 to let CUDA through. */
 static const char *reason_to_deny(void) {
-  static const char *const wants[] = {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS"};
+  static const char *const wants[] = {
+      "GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS",
+      "GPUFENCE_GPU_MEM_PER_JOB", "GPUFENCE_GPU_MEM_PER_USER", "GPUFENCE_GPU_MEM_PER_GROUP", "GPUFENCE_GPU_MEM_TOTAL",
+      "GPUFENCE_GPU_MEM_TOTAL_PER_JOB", "GPUFENCE_GPU_MEM_TOTAL_PER_USER", "GPUFENCE_GPU_MEM_OUTER"};
   const char *on_error = environment("GPUFENCE_ON_ERROR");
   if (syscall(SYS_faccessat, -100 /* AT_FDCWD */, "/etc/gpufence/require", 0) == 0) return "/etc/gpufence/require exists";
   const char *off = environment("GPUFENCE");

@@ -2,8 +2,12 @@
 // driver's.
 #include "hooks/charge.h"
 
+#include <unistd.h>
+
 #include "hooks/finding.h"
+#include "hooks/scopes.h"
 #include "journal/write.h"
+#include "ledger/scope_path.h"
 #include "observe/process.h"
 
 namespace gpufence::hooks {
@@ -27,20 +31,71 @@ std::optional<Place> place_of_current_context() noexcept {
   return place;
 }
 
-bool reserve(const Place& place, std::uint64_t bytes) noexcept {
-  if (reserve_unseen(place, bytes)) return true;
-  place.seen->ledger->count_refusal(place.row);
-  return false;
+ledger::Booked reserve(const Place& place, std::uint64_t bytes) noexcept {
+  const ledger::Booked booked = reserve_unseen(place, bytes);
+  if (!booked.ok()) place.seen->ledger->count_refusal(place.row);
+  return booked;
 }
 
-bool reserve_unseen(const Place& place, std::uint64_t bytes) noexcept {
-  const policies::Cap* cap = place.seen->cap(static_cast<int>(place.row));
-  return place.seen->ledger->reserve(place.row, bytes, [&](std::uint64_t held) {
+ledger::Booked reserve_unseen(const Place& place, std::uint64_t bytes) noexcept {
+  const policies::Cap* cap = place.seen->own_cap(place.row);
+  return place.seen->ledger->book(place.row, bytes, [&](std::uint64_t held) {
     return policies::decide({bytes, held}, cap).allowed;
   });
 }
 
-CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& made) noexcept {
+namespace {
+
+// pid 4711 "python notebook"
+std::string text_of(const ledger::Holder& holder) {
+  std::string text = "pid " + std::to_string(holder.pid);
+  if (!holder.name.empty()) text += " \"" + holder.name + '"';
+  if (holder.pid_namespace != ledger::pid_namespace()) text += " of another container";
+  return text;
+}
+
+// The cap that refused, what its scope holds under it, and who holds the most of that beside this process.
+struct Refusing {
+  const policies::Cap* cap = nullptr;
+  const CapRule* rule = nullptr;  // null: of this process alone
+  std::uint64_t held = 0;
+  bool over_all = false;
+  std::optional<ledger::Holder> other;
+};
+
+Refusing refusing(const Visible& seen, std::uint32_t row, std::uint64_t bytes, const ledger::Booked& why) {
+  if (why.answer == ledger::Booked::Answer::over_own) return {seen.own_cap(row), nullptr, seen.ledger->held(row), false, {}};
+  ledger::ScopeBook& book = seen.ledger->scope(why.scope);
+  const Visible::SharedCaps& caps = seen.shared[why.scope];
+  Refusing found{&caps.on[row], caps.rule, book.held(row), false, {}};
+  if (policies::decide({bytes, found.held}, found.cap).allowed && caps.total.bytes != UINT64_MAX) {
+    found.cap = &caps.total;
+    found.held = book.held_in_total();
+    found.over_all = true;
+  }
+  for (const ledger::Holder& holder : book.holders(row)) {
+    if (holder.pid == ::getpid() && holder.pid_namespace == ledger::pid_namespace()) continue;
+    found.other = holder;
+    break;
+  }
+  return found;
+}
+
+// Nothing is lost, and nobody is let through: the answer is out of memory until the holder goes on.
+CUresult say_unavailable(const Place& place, const ledger::Booked& why) noexcept {
+  ledger::ScopeBook& book = place.seen->ledger->scope(why.scope);
+  say("GF503", journal::Severity::error, [&] {
+    return book.path() + ": " + text_of(book.holder()) +
+           " holds its lock and does not go on: allocations are refused until it does, or ends";
+  }, book.path());
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+}  // namespace
+
+CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& why,
+                const observe::Call& made) noexcept {
+  if (why.answer == ledger::Booked::Answer::no_answer) return say_unavailable(place, why);
   const Visible& seen = *place.seen;
   const observe::Device& device = seen.devices[place.row];
   const journal::WithoutCancellation whole;
@@ -63,15 +118,17 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& ma
     finding.bytes = bytes;
     std::string& message = finding.message;
     message = finding.api + " of " + policies::format_size(bytes) + " on " + full_name(device) + " refused";
-    if (const policies::Cap* cap = seen.cap(device.ordinal); cap != nullptr) {
-      const std::uint64_t held = seen.ledger->balance(place.row).held;
-      const policies::Verdict verdict = policies::decide({bytes, held}, cap);
-      finding.held = held;
-      finding.cap = cap->bytes;
-      finding.scope = "process";  // whatever the cap was meant for: the ledger is this process's
-      finding.rule = cap->rule;
-      message += ": this process holds " + policies::format_size(held) + " of its " +
-                 policies::format_size(cap->bytes) + " (" + cap->rule + ")";
+    const Refusing by = refusing(seen, place.row, bytes, why);
+    if (by.cap != nullptr) {
+      const policies::Verdict verdict = policies::decide({bytes, by.held}, by.cap);
+      finding.held = by.held;
+      finding.cap = by.cap->bytes;
+      finding.scope = by.rule != nullptr ? name_of(by.rule->scope) : "process";
+      finding.rule = by.cap->rule;
+      message += ": " + (by.rule != nullptr ? whose(*by.rule, rules()) : "this process") + " holds " +
+                 policies::format_size(by.held) + " of its " + policies::format_size(by.cap->bytes) +
+                 (by.over_all ? " on all GPUs (" : " (") + by.cap->rule + ")";
+      if (by.other) message += "; " + text_of(*by.other) + " holds " + policies::format_size(by.other->bytes);
       if (verdict.to_free > 0)
         message += "; freeing " + policies::format_size(verdict.to_free) + " is enough";
       if (!verdict.allowed && verdict.to_free == 0) message += "; it alone is more than the cap";

@@ -16,13 +16,15 @@ struct Place {
 // The same without asking whether there is a context: for after a call that needs one.
 [[nodiscard]] std::optional<Place> gpu_of_current_context() noexcept;
 
-// Says GF401 (once a GPU; later ones count) and gives CUDA's own out-of-memory.
-CUresult refuse(const Place& place, std::uint64_t bytes, const observe::Call& call) noexcept;
+// Says GF401 (once a GPU; later ones count), or GF503 where the books could not be had, and gives CUDA's own
+// out-of-memory.
+CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& why,
+                const observe::Call& call) noexcept;
 
 // Whether the row may hold `bytes` more: decide() at the instant of the reservation.
-[[nodiscard]] bool reserve(const Place& place, std::uint64_t bytes) noexcept;
+[[nodiscard]] ledger::Booked reserve(const Place& place, std::uint64_t bytes) noexcept;
 // The same for an allocation of our own, which is no refusal in anybody's report.
-[[nodiscard]] bool reserve_unseen(const Place& place, std::uint64_t bytes) noexcept;
+[[nodiscard]] ledger::Booked reserve_unseen(const Place& place, std::uint64_t bytes) noexcept;
 
 // Books `bytes` before the driver is asked. `allocate()` is the driver's call; `address()` reads what it
 // gave.
@@ -31,7 +33,8 @@ CUresult charged(std::uint64_t bytes, const char* api, const void* caller, Alloc
                  CUresult (*free)(std::uint64_t)) noexcept {
   const std::optional<Place> place = place_of_current_context();
   if (!place) return allocate();  // the driver's own answer
-  if (!reserve(*place, bytes)) return refuse(*place, bytes, observe::current(api, caller));
+  if (const ledger::Booked booked = reserve(*place, bytes); !booked.ok())
+    return refuse(*place, bytes, booked, observe::current(api, caller));
   const CUresult result = allocate();
   if (result != CUDA_SUCCESS) {
     place->seen->ledger->cancel(place->row, bytes);

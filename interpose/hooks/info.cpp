@@ -1,6 +1,7 @@
 // What a program is told of memory agrees with its cap: total is the cap or the card, free is what either has
 // left.
 #include "hooks/charge.h"
+#include "hooks/scopes.h"
 
 #include <algorithm>
 
@@ -12,12 +13,10 @@ CUresult told(CUresult result, Bytes* free, Bytes* total) noexcept {
   if (result != CUDA_SUCCESS) return result;
   const std::optional<Place> place = gpu_of_current_context();
   if (!place) return result;
-  const policies::Cap* cap = place->seen->cap(static_cast<int>(place->row));
-  if (cap == nullptr) return result;
-  const std::uint64_t held = place->seen->ledger->held(place->row);
-  const std::uint64_t left = cap->bytes > held ? cap->bytes - held : 0;
-  if (total != nullptr) *total = static_cast<Bytes>(std::min<std::uint64_t>(*total, cap->bytes));
-  if (free != nullptr) *free = static_cast<Bytes>(std::min<std::uint64_t>(*free, left));
+  const Standing standing = standing_on(*place->seen, place->row);
+  if (standing.cap == nullptr) return result;
+  if (total != nullptr) *total = static_cast<Bytes>(std::min<std::uint64_t>(*total, standing.cap->bytes));
+  if (free != nullptr) *free = static_cast<Bytes>(std::min<std::uint64_t>(*free, standing.left));
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "hooks/mask.h"
+#include "hooks/scopes.h"
 #include "hooks/watch.h"
 #include "observe/process.h"
 #include "policies/mask.h"
@@ -245,11 +246,11 @@ std::unique_ptr<Visible> look_around(const Rules& to) {
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     const std::optional<observe::Device> device = describe_device(ordinal, to);
     if (!device) return nullptr;
-    seen->caps.push_back(caps_on(device->uuid, ordinal, device->total, to));
     uuids.push_back(device->uuid);
     seen->devices.push_back(*device);
   }
   const std::size_t size = seen->devices.size();
+  seen->own_caps.resize(size);
   if (size > 1) seen->owners = std::make_unique<observe::Owners>();
   if ((to.needs & (dispatch::kReport | dispatch::kFindings)) != 0)
     seen->tally = std::make_unique<observe::Tally>(size);
@@ -307,6 +308,14 @@ CUresult fenced_init(unsigned flags, const observe::Call& call) {
                            real<&::cuCtxGetCurrent>(&context) == CUDA_ERROR_NOT_FOUND)) {
     deny("this driver lacks cuCtxGetDevice or cuCtxGetCurrent, so that memory can't be capped");
     return CUDA_ERROR_NO_DEVICE;
+  }
+  if (const std::optional<std::string> why = open_scopes(*seen, to)) {
+    if (!to.books.may_lack) {
+      deny(*why, "GF503");
+      return CUDA_ERROR_NO_DEVICE;
+    }
+    say("GF503", journal::Severity::error, [&] { return *why + "; each process counts for itself"; });
+    count_alone(*seen, to);
   }
   say_ended(started.mask, seen->devices, to, call);
   if (!to.view && started.mask) compare_orders(*seen, *started.mask, to, call);

@@ -21,7 +21,7 @@ std::uint64_t pitch_step(const Place& place, unsigned element) noexcept {
   constexpr std::uint64_t kRoom = 4096;  // more than any step seen
   CUdeviceptr probe = 0;
   std::size_t pitch = 0;
-  if (!reserve_unseen(place, kRoom)) return 0;
+  if (!reserve_unseen(place, kRoom).ok()) return 0;
   if (real<&::cuMemAllocPitch_v2>(&probe, &pitch, 1, 1, element) == CUDA_SUCCESS) {
     free_again(probe);
     step.store(pitch, std::memory_order_relaxed);
@@ -47,7 +47,8 @@ CUresult charged_pitch(Pointer* out, Size* pitch, std::uint64_t width, std::uint
   const bool overflows = step != 0 && __builtin_add_overflow(width, step - 1, &row);
   if (step != 0) row -= row % step;
   if (overflows || __builtin_mul_overflow(row, height, &bytes)) bytes = UINT64_MAX;
-  if (!reserve(*place, bytes)) return refuse(*place, bytes, observe::current(api, caller));
+  ledger::Booked answer = reserve(*place, bytes);
+  if (!answer.ok()) return refuse(*place, bytes, answer, observe::current(api, caller));
   Pointer got = 0;
   Size real_pitch = 0;
   const CUresult result = allocate(&got, &real_pitch);
@@ -57,14 +58,15 @@ CUresult charged_pitch(Pointer* out, Size* pitch, std::uint64_t width, std::uint
     return result;
   }
   const std::uint64_t taken = static_cast<std::uint64_t>(real_pitch) * height;
-  const bool fits = taken <= bytes || reserve(*place, taken - bytes);
+  if (taken > bytes) answer = reserve(*place, taken - bytes);
+  const bool fits = answer.ok();
   if (taken < bytes) books.cancel(place->row, bytes - taken);
   const std::uint64_t booked = taken <= bytes || fits ? taken : bytes;
   if (!fits ||
       !books.commit(got, {place->row, taken, place->context, 0, observe::current(api, caller).caller})) {
     free_again(got);
     books.cancel(place->row, booked);
-    return fits ? CUDA_ERROR_OUT_OF_MEMORY : refuse(*place, taken, observe::current(api, caller));
+    return fits ? CUDA_ERROR_OUT_OF_MEMORY : refuse(*place, taken, answer, observe::current(api, caller));
   }
   *out = got;
   *pitch = real_pitch;

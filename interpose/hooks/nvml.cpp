@@ -3,8 +3,8 @@
 // tells the cap as its total and what counts against it as its use. Numbering view: the view's GPUs alone, in
 // its order, with true names, UUIDs, PCI ids and minor numbers, and nothing can be set. Nothing of NVML's is
 // kept here, since handles may change when it is shut down and initialised again; whatever has no answer in a
-// view or cap is NVML's own. The scope of a cap is this process, so its own processes' list is itself, and a
-// program that never initialised CUDA (nvidia-smi) holds nothing.
+// view or cap is NVML's own. What the processes of a cap's scope hold stands in its books, where a program reads
+// it that never initialised CUDA (nvidia-smi).
 #include "abi/nvml_names.h"
 
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include <climits>
 #include <utility>
 
-#include "hooks/rules.h"
+#include "hooks/scopes.h"
 #include "policies/tell.h"
 
 namespace gpufence::hooks {
@@ -206,38 +206,37 @@ nvmlReturn_t set_shown(unsigned* count, nvmlDevice_t* devices, Ask ask) noexcept
 
 // ---- Caps
 
-struct Scope {
-  std::uint64_t cap = 0;              // bytes
-  std::optional<std::uint64_t> held;  // bytes that count against it; none: CUDA isn't initialised here
-};
 
 // None: this GPU has no cap, or it is none of the view's. A share is of CUDA's total where CUDA is
 // initialised, so that the two agree; NVML's counts what the driver keeps for itself.
-std::optional<Scope> scope_on(nvmlDevice_t device, std::uint64_t card_total) {
+std::optional<Outside> scope_on(nvmlDevice_t device, std::uint64_t card_total) {
   const std::string uuid = uuid_of(device);
   if (uuid.empty()) return std::nullopt;
-  const auto capped = [](const policies::Cap* cap, std::optional<std::uint64_t> held) {
-    return cap != nullptr ? std::optional<Scope>({cap->bytes, held}) : std::nullopt;
-  };
-  const Visible* seen = visible();
-  if (seen != nullptr) {
-    for (const observe::Device& one : seen->devices) {
-      if (one.uuid == uuid)
-        return capped(seen->cap(one.ordinal),
-                      seen->ledger->balance(static_cast<std::size_t>(one.ordinal)).held);
-    }
-  }
   const Rules& to = rules();
-  if (to.view && !in_view(uuid)) return std::nullopt;
-  const std::vector<policies::Cap> caps = caps_on(uuid, -1, card_total, to);
-  return capped(policies::tightest(caps), seen != nullptr ? std::optional<std::uint64_t>(0) : std::nullopt);
+  const Visible* seen = visible();
+  const observe::Device* known = nullptr;
+  if (seen != nullptr)
+    for (const observe::Device& one : seen->devices)
+      if (one.uuid == uuid) known = &one;
+  if (known == nullptr && to.view && !in_view(uuid)) return std::nullopt;
+  Outside scope = from_outside(to, uuid, known != nullptr ? known->ordinal : -1,
+                               known != nullptr ? known->total : card_total);
+  if (scope.cap == UINT64_MAX) return std::nullopt;
+  if (known != nullptr) {
+    const Standing standing = standing_on(*seen, static_cast<std::uint32_t>(known->ordinal));
+    scope.held = standing.held;
+    scope.left = standing.left;
+  }
+  // Where CUDA is not initialised, what NVML says of this process is all there is.
+  if (scope.own) scope.processes[::getpid()] = seen != nullptr ? scope.held : UINT64_MAX;
+  return scope;
 }
 
-policies::Memory told(const policies::Memory& card, const Scope& scope) {
-  return policies::tell(card, scope.cap, scope.held.value_or(0));
+policies::Memory told(const policies::Memory& card, const Outside& scope) {
+  return policies::tell(card, scope.cap, scope.held, scope.left);
 }
 
-// Of a capped GPU this process alone is listed, with what it holds: its children have caps of their own.
+// Of a capped GPU the processes of the cap's scope are listed, with what they hold.
 template <class Info, class Ask>
 nvmlReturn_t own_processes(nvmlDevice_t device, unsigned* count, Info* infos, Ask ask) noexcept {
   const auto own = [&] { return ask(count, infos); };
@@ -245,7 +244,7 @@ nvmlReturn_t own_processes(nvmlDevice_t device, unsigned* count, Info* infos, As
     if (count == nullptr || (infos == nullptr && *count != 0)) return own();
     nvmlMemory_t card{};
     if (real<&::nvmlDeviceGetMemoryInfo>(device, &card) != NVML_SUCCESS) return own();
-    const std::optional<Scope> scope = scope_on(device, card.total);
+    const std::optional<Outside> scope = scope_on(device, card.total);
     if (!scope) return own();
     std::vector<Info> all;
     unsigned size = 0;
@@ -259,12 +258,13 @@ nvmlReturn_t own_processes(nvmlDevice_t device, unsigned* count, Info* infos, As
     if (result == NVML_ERROR_INSUFFICIENT_SIZE) *count = size;
     if (result != NVML_SUCCESS) return result;
     all.resize(std::min<std::size_t>(size, all.size()));
-    std::erase_if(all, [](const Info& info) { return info.pid != static_cast<unsigned>(::getpid()); });
+    std::erase_if(all, [&](const Info& info) { return !scope->processes.contains(static_cast<int>(info.pid)); });
     const unsigned room = std::exchange(*count, static_cast<unsigned>(all.size()));
     if (all.size() > room) return NVML_ERROR_INSUFFICIENT_SIZE;
     for (Info& info : all) {
       if (info.usedGpuMemory == static_cast<unsigned long long>(NVML_VALUE_NOT_AVAILABLE)) continue;
-      info.usedGpuMemory = std::min<std::uint64_t>(scope->held.value_or(info.usedGpuMemory),
+      const std::uint64_t held = scope->processes.at(static_cast<int>(info.pid));
+      info.usedGpuMemory = std::min<std::uint64_t>(held != UINT64_MAX ? held : info.usedGpuMemory,
                                                    std::min<std::uint64_t>(scope->cap, card.total));
     }
     std::copy(all.begin(), all.end(), infos);
@@ -275,8 +275,10 @@ nvmlReturn_t own_processes(nvmlDevice_t device, unsigned* count, Info* infos, As
 // Samples of the GPU's work by process, filtered where they lie. NVML says NOT_FOUND where there is none.
 template <class Sample>
 nvmlReturn_t own_samples(nvmlDevice_t device, nvmlReturn_t result, unsigned* count, Sample* samples) {
-  if (result != NVML_SUCCESS || count == nullptr || samples == nullptr || !scope_on(device, 0)) return result;
-  const auto foreign = [](const Sample& sample) { return sample.pid != static_cast<unsigned>(::getpid()); };
+  if (result != NVML_SUCCESS || count == nullptr || samples == nullptr) return result;
+  const auto scope = scope_on(device, 0);
+  if (!scope) return result;
+  const auto foreign = [&](const Sample& sample) { return !scope->processes.contains(static_cast<int>(sample.pid)); };
   *count = static_cast<unsigned>(std::remove_if(samples, samples + *count, foreign) - samples);
   return *count != 0 ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }

@@ -39,13 +39,9 @@ Rules& publish_rules(std::unique_ptr<Rules> rules) {
   return *first;
 }
 
-std::vector<policies::Cap> caps_on(const std::string& uuid, int ordinal, std::uint64_t card_total,
-                                   const Rules& to) {
-  std::vector<policies::Cap> caps;
-  for (const CapRule& rule : to.caps) {
-    caps.push_back({amount_on(uuid, ordinal, rule, to).resolve(card_total), rule.scope, rule.rule});
-  }
-  return caps;
+policies::Cap cap_on(const std::string& uuid, int ordinal, std::uint64_t card_total, const CapRule& rule,
+                     const Rules& to) {
+  return {amount_on(uuid, ordinal, rule, to).resolve(card_total), rule.scope, rule.rule};
 }
 
 std::string full_name(const observe::Device& device) {
@@ -81,8 +77,8 @@ void note_chosen(int ordinal, const observe::Call& call) noexcept {
   }
 }
 
-void deny(std::string why) noexcept {
-  say("GF501", journal::Severity::error, [&] { return "CUDA is denied: " + why; });
+void deny(std::string why, const char* code) noexcept {
+  say(code, journal::Severity::error, [&] { return "CUDA is denied: " + why; });
   const std::string* kept = new (std::nothrow) std::string(std::move(why));
   const std::string* none = nullptr;
   static const std::string no_memory = "out of host memory";

@@ -32,6 +32,9 @@ struct CapRule {
   policies::CapSpec amounts;  // by position in the view
   policies::Scope scope = policies::Scope::run;
   std::string rule;  // "--gpu-mem"
+  unsigned level = 0;     // of a run around this one: how many runs its name has; 0: this run
+  bool over_all = false;  // counts what is held on all GPUs together
+  std::string group{};    // whose members it counts for
 };
 
 struct Rules {
@@ -44,6 +47,15 @@ struct Rules {
   std::optional<std::string> given_mask;  // CUDA_VISIBLE_DEVICES as the launcher set it
   std::optional<policies::Remap> remap;   // of the program's ordinals
   std::vector<CapRule> caps;
+  // Whose books a cap is kept in.
+  struct Books {
+    std::string directory;
+    std::string run;   // empty: each process is its own
+    std::string job;   // empty: none
+    uid_t user = 0;    // the host's number
+    bool may_lack = false;  // without them each process counts for itself; else CUDA is denied
+  };
+  Books books;
   std::vector<std::string> positions;  // UUIDs that caps by position mean where there is no view
   std::size_t backtrace = 0;           // frames of a call stack in findings; 0: none
   unsigned needs = dispatch::kFence;
@@ -61,7 +73,13 @@ struct Started {
 struct Visible {
   Started started;
   std::vector<observe::Device> devices;               // position = CUDA ordinal
-  std::vector<std::vector<policies::Cap>> caps;       // by ordinal, in bytes of that card
+  std::vector<std::vector<policies::Cap>> own_caps;   // of this process alone, by ordinal, in bytes of that card
+  struct SharedCaps {
+    const CapRule* rule = nullptr;   // one of the scope
+    std::vector<policies::Cap> on;   // by ordinal
+    policies::Cap total;             // on all GPUs together
+  };
+  std::vector<SharedCaps> shared;                     // as the ledger's scopes
   std::unique_ptr<ledger::Ledger> ledger;             // row = ordinal
   bool counters_kept = false;                         // its rows outlive the process
   std::unique_ptr<std::atomic<bool>[]> refusal_said;  // by ordinal
@@ -78,8 +96,19 @@ struct Visible {
   [[nodiscard]] bool has(int ordinal) const {
     return ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size();
   }
+  [[nodiscard]] const policies::Cap* own_cap(std::uint32_t row) const { return policies::tightest(own_caps[row]); }
+  // The smallest of all that count on this GPU.
   [[nodiscard]] const policies::Cap* cap(int ordinal) const {
-    return policies::tightest(caps[static_cast<std::size_t>(ordinal)]);
+    const auto row = static_cast<std::uint32_t>(ordinal);
+    const policies::Cap* least = own_cap(row);
+    const auto compare = [&](const policies::Cap& cap) {
+      if (cap.bytes != UINT64_MAX && (least == nullptr || cap.bytes < least->bytes)) least = &cap;
+    };
+    for (const SharedCaps& caps : shared) {
+      compare(caps.on[row]);
+      compare(caps.total);
+    }
+    return least;
   }
 };
 
@@ -93,11 +122,11 @@ Rules& publish_rules(std::unique_ptr<Rules> rules);
   return rules().deny.load(std::memory_order_acquire) != nullptr;
 }
 
-// The caps on one GPU, in bytes of a card of that total. A cap by position belongs to the GPU that stood
+// A cap on one GPU, in bytes of a card of that total. A cap by position belongs to the GPU that stood
 // there when it was set: a program that narrows its mask changes ordinals, not caps. `ordinal` counts only
 // where nothing says what stood where; -1: it has none.
-[[nodiscard]] std::vector<policies::Cap> caps_on(const std::string& uuid, int ordinal,
-                                                 std::uint64_t card_total, const Rules& to);
+[[nodiscard]] policies::Cap cap_on(const std::string& uuid, int ordinal, std::uint64_t card_total,
+                                   const CapRule& rule, const Rules& to);
 
 // Null until cuInit succeeded; set by its hook alone. Read on every call, so inline.
 extern constinit std::atomic<Visible*> the_visible;
@@ -115,6 +144,6 @@ void say(const char* code, journal::Severity severity, const std::function<std::
 void note_chosen(int ordinal, const observe::Call& call) noexcept;
 
 // cuInit has found out that this process must not go on with CUDA.
-void deny(std::string why) noexcept;
+void deny(std::string why, const char* code = "GF501") noexcept;
 
 }  // namespace gpufence::hooks

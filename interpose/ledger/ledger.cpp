@@ -35,6 +35,31 @@ void Ledger::give_back(std::uint32_t row, std::uint64_t bytes) noexcept {
   if (now < bytes) underflows_.fetch_add(1, std::memory_order_relaxed);
 }
 
+void Ledger::share(std::unique_ptr<ScopeBook> book, Limits limits) {
+  scopes_.push_back({std::move(book), std::move(limits)});
+}
+
+Booked Ledger::book_in_scopes(std::uint32_t row, std::uint64_t bytes) noexcept {
+  using Answer = ScopeBook::Answer;
+  for (std::size_t at = 0; at < scopes_.size(); ++at) {
+    const Shared& shared = scopes_[at];
+    const auto ask = [&] { return shared.book->reserve(row, bytes, shared.limits.row[row], shared.limits.total); };
+    Answer answer = ask();
+    if (answer == Answer::over && shared.book->reap() > 0) answer = ask();
+    if (answer == Answer::booked) continue;
+    for (std::size_t done = 0; done < at; ++done) scopes_[done].book->release(row, bytes);
+    give_back(row, bytes);
+    return {answer == Answer::over ? Booked::Answer::over : Booked::Answer::no_answer, at};
+  }
+  return {};
+}
+
+std::uint64_t Ledger::underflows() const noexcept {
+  std::uint64_t all = underflows_.load(std::memory_order_relaxed);
+  for (const Shared& shared : scopes_) all += shared.book->underflows();
+  return all;
+}
+
 Ledger::Shard& Ledger::shard_of(std::uint64_t address) noexcept {
   return shards_[mix(address) >> 58];
 }
@@ -137,7 +162,7 @@ std::uint64_t Ledger::release_context(const void* context, std::uint64_t mark) n
       const Entry& entry = shard.entries[at];
       if (entry.address != 0 && entry.holding.context == context && entry.holding.epoch <= mark) {
         bytes += entry.holding.bytes;
-        give_back(entry.holding.row, entry.holding.bytes);
+        release_everywhere(entry.holding.row, entry.holding.bytes);
         erase(shard, at);  // another entry may have moved here: look at this place again
       } else {
         ++at;
@@ -154,6 +179,9 @@ Balance Ledger::balance(std::size_t row) const noexcept {
 }
 
 void Ledger::forget_after_fork() noexcept {
+  // Their mappings stayed with the parent; the objects go unused.
+  for (Shared& shared : scopes_) (void)shared.book.release();
+  scopes_.clear();
   for (Shard& shard : shards_) {
     new (&shard.lock) std::mutex;
     // Not freed: the parent's thread may have been amid a change of it.

@@ -78,7 +78,7 @@ TEST(Records, StandInTheRunsDirectoryWithEveryKey) {
   EXPECT_EQ(read[0].at("bytes"), 8589934592);
   EXPECT_EQ(read[0].at("held"), 67108864);
   EXPECT_EQ(read[0].at("cap"), 1073741824);
-  EXPECT_EQ(read[0].at("scope"), "process");
+  EXPECT_EQ(read[0].at("scope"), "run");
   EXPECT_EQ(read[0].at("rule"), "--gpu-mem");
   EXPECT_EQ(read[0].at("stack"), nullptr);
   struct stat status {};
@@ -202,7 +202,7 @@ TEST(Last, TellsOfAProgramHoweverItEnded) {
     EXPECT_TRUE(told.says("run " + m.run_directory().filename().string() + ", 1 process, ")) << told.out;
     EXPECT_TRUE(
         told.says("] GF401 warning: cuMemAlloc of 8 GiB on CUDA 0 = host GPU 0 (Alpha, 0000:01:00.0) "
-                  "refused: this process holds 64 MiB of its 1 GiB (--gpu-mem)"))
+                  "refused: this run holds 64 MiB of its 1 GiB (--gpu-mem)"))
         << told.out;
     EXPECT_TRUE(told.says("report: " + probe("ends") + " " + how + ", ")) << told.out;
     EXPECT_EQ(told.says(", ended by a signal, _exit or exec, run "), std::string_view(how) != "exit")

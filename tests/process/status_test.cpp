@@ -37,7 +37,8 @@ TEST(Status, TellsMapCapAndReach) {
                 "mask           CUDA_VISIBLE_DEVICES=2,0, CUDA_DEVICE_ORDER=PCI_BUS_ID\n"
                 "cap            512 MiB on host GPU 2 (Gamma, 0000:81:00.0), 50 % on host GPU 0 (Alpha, "
                 "0000:01:00.0) (--gpu-mem)\n"
-                "reach          each process by itself: a child process gets a cap of its own\n"
+                "reach          every process of the run that shares " +
+                (m.directory() / "ledger").string() + '\n' +
                 "on error       CUDA is denied if the fence can't work: GPUFENCE_VIEW is set\n"
                 "simulated      " +
                 m.toml().string() + '\n');

@@ -166,12 +166,15 @@ class Planner {
   [[nodiscard]] std::optional<std::size_t> visible_count() const;
   Answer<void> decide_cap(Cap& cap, const std::optional<std::string>& own);
   Answer<void> decide_remap();
-  Answer<Indices> outer_positions() const;
+  // Asked of CUDA at most once.
+  const Answer<Indices>& outer_positions();
+  Answer<Indices> find_outer_positions() const;
   Answer<void> check_switch(const char* name);
   Answer<void> decide_positions();
   void write_view();
   void write_positions();
   void write_cap(const Cap& cap);
+  Answer<void> write_outer_caps();
 
   const RunOptions& options_;
   const Environment& environment_;
@@ -179,6 +182,7 @@ class Planner {
   std::vector<std::string> unreadable_;
   // What caps by position mean, where no view says it.
   std::optional<Indices> positions_;
+  std::optional<Answer<Indices>> outer_;
   Plan plan_;
 };
 
@@ -289,7 +293,12 @@ Answer<void> Planner::decide_visible() {
 }
 
 // By position: what an inherited cap's positions meant before this run.
-Answer<Indices> Planner::outer_positions() const {
+const Answer<Indices>& Planner::outer_positions() {
+  if (!outer_) outer_ = find_outer_positions();
+  return *outer_;
+}
+
+Answer<Indices> Planner::find_outer_positions() const {
   if (const auto view = environment_.get("GPUFENCE_VIEW")) return outer_view(*view, plan_.machine);
   if (const auto positions = environment_.get("GPUFENCE_POSITIONS"))
     return outer_view(*positions, plan_.machine, "GPUFENCE_POSITIONS");
@@ -308,7 +317,7 @@ Answer<void> Planner::decide_positions() {
   if (plan_.view || !plan_.visible || !caps_by_position()) return {};
   positions_ = plan_.visible;
   if (!nested() || !environment_.get("GPUFENCE_POSITIONS")) return {};
-  const auto outer = outer_positions();
+  const auto& outer = outer_positions();
   if (!outer) return tl::unexpected(outer.error());
   for (const std::size_t gpu : *outer)
     if (std::find(positions_->begin(), positions_->end(), gpu) == positions_->end())
@@ -353,7 +362,7 @@ Answer<void> Planner::decide_cap(Cap& cap, const std::optional<std::string>& own
       const bool moves =
           plan_.view ? !plan_.view->empty() : positions_ && environment_.get("GPUFENCE_POSITIONS");
       if (moves && !cap.inherited->by_position.empty()) {
-        const auto outer = outer_positions();
+        const auto& outer = outer_positions();
         if (!outer) return tl::unexpected(outer.error());
         cap.inherited = follow(*cap.inherited, *outer, plan_.view ? *plan_.view : *positions_);
       }
@@ -454,6 +463,45 @@ void Planner::write_cap(const Cap& cap) {
   }
 }
 
+// What the runs around this one may hold goes on to count for them: one entry a run, from outside, empty where one has
+// no cap ("8GiB//4GiB"). The core knows each by the beginning of this run's name.
+Answer<void> Planner::write_outer_caps() {
+  constexpr const char* kOuter = "GPUFENCE_GPU_MEM_OUTER";
+  if (!nested()) {
+    unset(kOuter);
+    return {};
+  }
+  const std::string name = *environment_.get_nonempty("GPUFENCE_RUN");
+  const auto runs = static_cast<std::size_t>(std::count(name.begin(), name.end(), '/')) + 1;
+  std::vector<std::string> levels;
+  std::string rest = environment_.get(kOuter).value_or("");
+  for (std::size_t i = 0; i + 1 < runs; ++i) {
+    const std::size_t end = std::min(rest.find('/'), rest.size());
+    levels.push_back(rest.substr(0, end));
+    rest.erase(0, end + 1);
+  }
+  levels.push_back(environment_.get("GPUFENCE_GPU_MEM").value_or(""));
+  const bool moves = plan_.view ? !plan_.view->empty() : positions_ && environment_.get("GPUFENCE_POSITIONS");
+  std::string text;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (i > 0) text += '/';
+    if (levels[i].empty()) continue;
+    auto caps = policies::parse_caps(levels[i]);
+    if (!caps) return tl::unexpected(Error{std::string(kOuter) + ' ' + levels[i], caps.error().why, "unset it"});
+    if (moves && !caps->by_position.empty()) {
+      const auto& outer = outer_positions();
+      if (!outer) return tl::unexpected(outer.error());
+      caps = follow(*caps, *outer, plan_.view ? *plan_.view : *positions_);
+    }
+    if (caps->caps_anything()) text += policies::to_text(*caps);
+  }
+  if (text.find_first_not_of('/') == std::string::npos)
+    unset(kOuter);
+  else if (environment_.get(kOuter) != text)
+    set(kOuter, text);
+  return {};
+}
+
 // What is asked for here beats a switch that was inherited; beside one that is set here it makes no sense.
 Answer<void> Planner::check_switch(const char* name) {
   const char* asked = plan_.view              ? plan_.visible_by.c_str()
@@ -484,6 +532,7 @@ Answer<Plan> Planner::run() {
   write_view();
   write_cap(plan_.run_cap);
   write_cap(plan_.process_cap);
+  if (auto done = write_outer_caps(); !done) return tl::unexpected(done.error());
   write_positions();
   if (options_.remap) set("GPUFENCE_REMAP", policies::to_text(*plan_.remap));
   if (options_.report) set("GPUFENCE_REPORT", "stderr");

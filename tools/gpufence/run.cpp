@@ -150,7 +150,6 @@ std::string cap_text(const Cap& cap, int position, std::uint64_t card) {
 
 std::string gpus_text(const Plan& plan) {
   std::string text;
-  const bool capped = plan.run_cap.rules.caps_anything() || plan.process_cap.rules.caps_anything();
   if (plan.visible && plan.visible->empty()) {
     text += "GPUs: none (" + plan.visible_by + ")\n";
   } else if (plan.visible) {
@@ -181,7 +180,6 @@ std::string gpus_text(const Plan& plan) {
     for (const auto& [asked, means] : plan.remap->pairs)
       text += "ordinal " + std::to_string(asked) + " means CUDA " + std::to_string(means) + " (" +
               plan.remap_by + ")\n";
-  if (capped) text += "A cap counts per process for now: each child process gets a cap of its own.\n";
   return text;
 }
 

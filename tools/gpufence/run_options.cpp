@@ -26,9 +26,8 @@ constexpr std::array kOptions{
                "a hard-coded cudaSetDevice(A) means ordinal B, and every other call that takes an\nordinal "
                "likewise; wrap: every ordinal modulo the view. Shared runtime only"},
     OptionSpec{'m', "gpu-mem", "CAP",
-               "cap for the whole run on each GPU: 8GiB · 50% · 0=8GiB,1=4GiB (by position\nin what CUDA "
-               "shows at the start) · unlimited.\nFor now it "
-               "counts per process: each child process gets a cap of its own",
+               "cap for the whole run, the program and all it starts, on each GPU: 8GiB · 50% ·\n0=8GiB,1=4GiB "
+               "(by position in what CUDA shows at the start) · unlimited",
                false, "how much memory"},
     OptionSpec{0, "gpu-mem-per-process", "CAP", "cap for each process on each GPU"},
     OptionSpec{0, "diagnose", "LEVEL", "off · default · all (pointer arguments at each launch; CUPTI for static runtimes)", false,

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "ledger/scope_path.h"
 #include "policies/remap.h"
 #include "policies/size.h"
 #include "tools/gpufence/command.h"
@@ -222,6 +223,7 @@ Standing standing_of(const Process& process, const Environment& environment) {
   standing.system_preload = system_preloads();
   standing.required = ::access("/etc/gpufence/require", F_OK) == 0;
   standing.run = environment.get("GPUFENCE_RUN").value_or("");
+  standing.ledger = ledger::ledger_directory(environment.get("GPUFENCE_LEDGER_DIR"));
   standing.name = environment.get("GPUFENCE_NAME").value_or("");
   standing.simulated = environment.get("GPUFENCE_SIM").value_or("");
   read_fence(process, environment, standing);
@@ -231,6 +233,26 @@ Standing standing_of(const Process& process, const Environment& environment) {
   read_view(environment, standing);
   return standing;
 }
+
+namespace {
+
+// Of whom a cap of the run counts every process.
+const char* reach_of(const Standing& standing) {
+  const bool shared = std::any_of(standing.caps.begin(), standing.caps.end(),
+                                  [](const StandingCap& cap) { return cap.option == std::string_view("--gpu-mem"); });
+  if (!shared || standing.run.empty()) return "process";
+  return ledger::container() != 0 ? "container" : "host";
+}
+
+std::string reach_text(const Standing& standing) {
+  const std::string_view reach = reach_of(standing);
+  if (reach == "process") return "each process by itself";
+  return (reach == "container" ? "this container only: the processes of the run in it that share "
+                               : "every process of the run that shares ") +
+         standing.ledger;
+}
+
+}  // namespace
 
 std::string text_of(const Standing& standing) {
   std::string text;
@@ -269,7 +291,7 @@ std::string text_of(const Standing& standing) {
                    (standing.fenced == Fenced::no ? ", not in force" : ""));
   if (standing.caps.empty()) row("cap", "none");
   if (!standing.caps.empty() && holds)
-    row("reach", "each process by itself: a child process gets a cap of its own");
+    row("reach", reach_text(standing));
   if (standing.denies_on_error && standing.fenced != Fenced::no)
     row("on error", "CUDA is denied if the fence can't work: " + standing.denies_because);
   else if (standing.fenced != Fenced::no)
@@ -318,7 +340,10 @@ void add_to(nlohmann::ordered_json& out, const Standing& standing) {
   out["caps"] = nlohmann::ordered_json::array();
   for (const StandingCap& cap : standing.caps)
     out["caps"].push_back({{"option", cap.option}, {"rules", cap.rules}});
-  out["reach"] = standing.caps.empty() ? nlohmann::json(nullptr) : nlohmann::json("process");
+  out["reach"] = standing.caps.empty() ? nlohmann::json(nullptr) : nlohmann::json(reach_of(standing));
+  out["ledger"] = standing.caps.empty() || reach_of(standing) == std::string_view("process")
+                      ? nlohmann::json(nullptr)
+                      : nlohmann::json(standing.ledger);
   out["on_error"] = standing.denies_on_error ? "deny" : "allow";
   out["simulated"] = or_null(standing.simulated);
   out["ld_so_preload"] = standing.system_preload;

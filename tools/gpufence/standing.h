@@ -39,6 +39,7 @@ struct Standing {
   std::vector<policies::Gpu> positions;  // what the caps' positions mean, as far as NVML tells
   std::vector<std::string> uuids;
   std::string numbering;
+  std::string ledger;  // the directory of its books
   std::optional<std::string> mask, order;
   std::string remap;  // "1=0,3=1" or "wrap"; empty: ordinals are CUDA's own
   std::vector<StandingCap> caps;

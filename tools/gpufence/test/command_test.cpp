@@ -439,7 +439,6 @@ TEST(Run, ADryRunSaysWhatARunWouldDo) {
       "GPUs, --devices 2,0, numbering host:\n"
       "  CUDA 0 = host GPU 2 (H100, 0000:81:00.0): cap 8 GiB of 80 GiB (--gpu-mem)\n"
       "  CUDA 1 = host GPU 0 (T4, 0000:01:00.0): cap 8 GiB of 16 GiB (--gpu-mem)\n"
-      "A cap counts per process for now: each child process gets a cap of its own.\n"
       "environment:\n"
       "  LD_PRELOAD=" +
           kGate +
@@ -464,7 +463,7 @@ TEST(Run, ADryRunSaysWhatWasInherited) {
   EXPECT_EQ(mask.substr(0, mask.find("environment")),
             "GPUs, inherited CUDA_VISIBLE_DEVICES=0:\n  CUDA 0 = host GPU 2 (H100, 0000:81:00.0): no cap\n");
   const std::string all = gpufence({"run", "--dry-run", "-m", "0=50%", "--", program("plain")}).out;
-  EXPECT_EQ(all.substr(0, all.find("A cap")),
+  EXPECT_EQ(all.substr(0, all.find("environment")),
             "GPUs, every GPU, CUDA_DEVICE_ORDER=FASTEST_FIRST:\n"
             "  CUDA 0 = host GPU 2 (H100, 0000:81:00.0): cap 40 GiB of 80 GiB (--gpu-mem)\n"
             "  CUDA 1 = host GPU 3 (H100, 0000:c1:00.0): no cap\n"
