@@ -381,7 +381,8 @@ void read_caps(const Environment& environment, Rules& rules, const Bad& bad) {
     if (!amounts) continue;
     if (source.over_all && (!amounts->by_position.empty() || !amounts->every ||
                             amounts->every->kind != policies::Amount::Kind::bytes)) {
-      bad(std::string(source.variable) + "=" + *text + ": a size is meant, 32GiB: it is for all GPUs together");
+      bad(std::string(source.variable) + "=" + *text +
+          ": a size is meant, 32GiB: it is for all GPUs together");
       continue;
     }
     rules.caps.push_back({*amounts, source.scope, source.option, 0, source.over_all, {}});
@@ -404,7 +405,8 @@ void read_caps(const Environment& environment, Rules& rules, const Bad& bad) {
     const std::size_t end = std::min(outer.find('/'), outer.size());
     if (end != 0)
       if (const auto amounts = read("GPUFENCE_GPU_MEM_OUTER", outer.substr(0, end)))
-        rules.caps.push_back({*amounts, policies::Scope::run, "--gpu-mem of the outer run", level, false, {}});
+        rules.caps.push_back(
+            {*amounts, policies::Scope::run, "--gpu-mem of the outer run", level, false, {}});
     outer.erase(0, end + 1);
   }
   if (rules.caps.empty()) return;

@@ -14,8 +14,8 @@ struct Memory {
   bool operator==(const Memory&) const = default;
 };
 
-// `cap` is UINT64_MAX where nothing caps; `held` is what its scope holds under it; `left` the least that any cap has
-// left.
+// `cap` is UINT64_MAX where nothing caps; `held` is what its scope holds under it; `left` the least that any
+// cap has left.
 [[nodiscard]] inline Memory tell(const Memory& card, std::uint64_t cap, std::uint64_t held,
                                  std::uint64_t left = UINT64_MAX) {
   Memory told;

@@ -64,7 +64,8 @@ struct Refusing {
 };
 
 Refusing refusing(const Visible& seen, std::uint32_t row, std::uint64_t bytes, const ledger::Booked& why) {
-  if (why.answer == ledger::Booked::Answer::over_own) return {seen.own_cap(row), nullptr, seen.ledger->held(row), false, {}};
+  if (why.answer == ledger::Booked::Answer::over_own)
+    return {seen.own_cap(row), nullptr, seen.ledger->held(row), false, {}};
   ledger::ScopeBook& book = seen.ledger->scope(why.scope);
   const Visible::SharedCaps& caps = seen.shared[why.scope];
   Refusing found{&caps.on[row], caps.rule, book.held(row), false, {}};
@@ -84,10 +85,13 @@ Refusing refusing(const Visible& seen, std::uint32_t row, std::uint64_t bytes, c
 // Nothing is lost, and nobody is let through: the answer is out of memory until the holder goes on.
 CUresult say_unavailable(const Place& place, const ledger::Booked& why) noexcept {
   ledger::ScopeBook& book = place.seen->ledger->scope(why.scope);
-  say("GF503", journal::Severity::error, [&] {
-    return book.path() + ": " + text_of(book.holder()) +
-           " holds its lock and does not go on: allocations are refused until it does, or ends";
-  }, book.path());
+  say(
+      "GF503", journal::Severity::error,
+      [&] {
+        return book.path() + ": " + text_of(book.holder()) +
+               " holds its lock and does not go on: allocations are refused until it does, or ends";
+      },
+      book.path());
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

@@ -3,8 +3,8 @@
 // tells the cap as its total and what counts against it as its use. Numbering view: the view's GPUs alone, in
 // its order, with true names, UUIDs, PCI ids and minor numbers, and nothing can be set. Nothing of NVML's is
 // kept here, since handles may change when it is shut down and initialised again; whatever has no answer in a
-// view or cap is NVML's own. What the processes of a cap's scope hold stands in its books, where a program reads
-// it that never initialised CUDA (nvidia-smi).
+// view or cap is NVML's own. What the processes of a cap's scope hold stands in its books, where a program
+// reads it that never initialised CUDA (nvidia-smi).
 #include "abi/nvml_names.h"
 
 #include <unistd.h>
@@ -206,7 +206,6 @@ nvmlReturn_t set_shown(unsigned* count, nvmlDevice_t* devices, Ask ask) noexcept
 
 // ---- Caps
 
-
 // None: this GPU has no cap, or it is none of the view's. A share is of CUDA's total where CUDA is
 // initialised, so that the two agree; NVML's counts what the driver keeps for itself.
 std::optional<Outside> scope_on(nvmlDevice_t device, std::uint64_t card_total) {
@@ -258,7 +257,8 @@ nvmlReturn_t own_processes(nvmlDevice_t device, unsigned* count, Info* infos, As
     if (result == NVML_ERROR_INSUFFICIENT_SIZE) *count = size;
     if (result != NVML_SUCCESS) return result;
     all.resize(std::min<std::size_t>(size, all.size()));
-    std::erase_if(all, [&](const Info& info) { return !scope->processes.contains(static_cast<int>(info.pid)); });
+    std::erase_if(all,
+                  [&](const Info& info) { return !scope->processes.contains(static_cast<int>(info.pid)); });
     const unsigned room = std::exchange(*count, static_cast<unsigned>(all.size()));
     if (all.size() > room) return NVML_ERROR_INSUFFICIENT_SIZE;
     for (Info& info : all) {
@@ -278,7 +278,9 @@ nvmlReturn_t own_samples(nvmlDevice_t device, nvmlReturn_t result, unsigned* cou
   if (result != NVML_SUCCESS || count == nullptr || samples == nullptr) return result;
   const auto scope = scope_on(device, 0);
   if (!scope) return result;
-  const auto foreign = [&](const Sample& sample) { return !scope->processes.contains(static_cast<int>(sample.pid)); };
+  const auto foreign = [&](const Sample& sample) {
+    return !scope->processes.contains(static_cast<int>(sample.pid));
+  };
   *count = static_cast<unsigned>(std::remove_if(samples, samples + *count, foreign) - samples);
   return *count != 0 ? NVML_SUCCESS : NVML_ERROR_NOT_FOUND;
 }

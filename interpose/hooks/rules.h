@@ -31,7 +31,7 @@ enum class Numbering { host, view };
 struct CapRule {
   policies::CapSpec amounts;  // by position in the view
   policies::Scope scope = policies::Scope::run;
-  std::string rule;  // "--gpu-mem"
+  std::string rule;       // "--gpu-mem"
   unsigned level = 0;     // of a run around this one: how many runs its name has; 0: this run
   bool over_all = false;  // counts what is held on all GPUs together
   std::string group{};    // whose members it counts for
@@ -50,9 +50,9 @@ struct Rules {
   // Whose books a cap is kept in.
   struct Books {
     std::string directory;
-    std::string run;   // empty: each process is its own
-    std::string job;   // empty: none
-    uid_t user = 0;    // the host's number
+    std::string run;        // empty: each process is its own
+    std::string job;        // empty: none
+    uid_t user = 0;         // the host's number
     bool may_lack = false;  // without them each process counts for itself; else CUDA is denied
   };
   Books books;
@@ -72,12 +72,13 @@ struct Started {
 
 struct Visible {
   Started started;
-  std::vector<observe::Device> devices;               // position = CUDA ordinal
-  std::vector<std::vector<policies::Cap>> own_caps;   // of this process alone, by ordinal, in bytes of that card
+  std::vector<observe::Device> devices;  // position = CUDA ordinal
+  std::vector<std::vector<policies::Cap>>
+      own_caps;  // of this process alone, by ordinal, in bytes of that card
   struct SharedCaps {
-    const CapRule* rule = nullptr;   // one of the scope
-    std::vector<policies::Cap> on;   // by ordinal
-    policies::Cap total;             // on all GPUs together
+    const CapRule* rule = nullptr;  // one of the scope
+    std::vector<policies::Cap> on;  // by ordinal
+    policies::Cap total;            // on all GPUs together
   };
   std::vector<SharedCaps> shared;                     // as the ledger's scopes
   std::unique_ptr<ledger::Ledger> ledger;             // row = ordinal
@@ -96,7 +97,9 @@ struct Visible {
   [[nodiscard]] bool has(int ordinal) const {
     return ordinal >= 0 && static_cast<std::size_t>(ordinal) < devices.size();
   }
-  [[nodiscard]] const policies::Cap* own_cap(std::uint32_t row) const { return policies::tightest(own_caps[row]); }
+  [[nodiscard]] const policies::Cap* own_cap(std::uint32_t row) const {
+    return policies::tightest(own_caps[row]);
+  }
   // The smallest of all that count on this GPU.
   [[nodiscard]] const policies::Cap* cap(int ordinal) const {
     const auto row = static_cast<std::uint32_t>(ordinal);

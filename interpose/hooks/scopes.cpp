@@ -1,5 +1,5 @@
-// See scopes.h. Every process opens its scopes in the same order, by kind and then by name, so that two that reserve in
-// several at once never wait for each other.
+// See scopes.h. Every process opens its scopes in the same order, by kind and then by name, so that two that
+// reserve in several at once never wait for each other.
 #include "hooks/scopes.h"
 
 #include <algorithm>
@@ -32,7 +32,8 @@ std::string path_of(const CapRule& rule, const Rules& to) {
       break;
     case Scope::run:
       if (!books.run.empty())
-        return ledger::scope_path(books.directory, ledger::kRunKind, books.user, run_at(books.run, rule.level));
+        return ledger::scope_path(books.directory, ledger::kRunKind, books.user,
+                                  run_at(books.run, rule.level));
       break;
     case Scope::job:
       if (!books.job.empty()) return ledger::scope_path(books.directory, "job", books.user, books.job);
@@ -54,7 +55,8 @@ std::optional<gid_t> group_id(const std::string& name) {
     at = end + 1;
     if (!line.starts_with(name + ':')) continue;
     const std::size_t number = line.find(':', name.size() + 1);
-    if (number != std::string::npos) return static_cast<gid_t>(std::strtoul(line.c_str() + number + 1, nullptr, 10));
+    if (number != std::string::npos)
+      return static_cast<gid_t>(std::strtoul(line.c_str() + number + 1, nullptr, 10));
   }
   return std::nullopt;
 }
@@ -136,7 +138,8 @@ std::optional<std::string> open_scopes(Visible& seen, const Rules& to) {
     if (books.scope == Scope::group) {
       options.mode = 0660;
       options.group = group_id(books.rules.front()->group);
-      if (!options.group) return "group " + books.rules.front()->group + ": /etc/group doesn't know it; name another";
+      if (!options.group)
+        return "group " + books.rules.front()->group + ": /etc/group doesn't know it; name another";
     }
     auto book = ledger::ScopeBook::open(books.path, uuids, options);
     if (!book) return book.error();
@@ -215,7 +218,8 @@ Outside from_outside(const Rules& to, const std::string& uuid, int ordinal, std:
         if (row.uuid == uuid && holder.pid_namespace == here) least.processes[holder.pid] = holder.bytes;
   };
   for (const CapRule& rule : to.caps) {
-    if (path_of(rule, to).empty() && !rule.over_all) add(cap_on(uuid, ordinal, card_total, rule, to).bytes, 0, nullptr);
+    if (path_of(rule, to).empty() && !rule.over_all)
+      add(cap_on(uuid, ordinal, card_total, rule, to).bytes, 0, nullptr);
   }
   for (const Books& books : books_of(to)) {
     const auto read = ledger::ScopeBook::read(books.path);

@@ -43,7 +43,9 @@ Booked Ledger::book_in_scopes(std::uint32_t row, std::uint64_t bytes) noexcept {
   using Answer = ScopeBook::Answer;
   for (std::size_t at = 0; at < scopes_.size(); ++at) {
     const Shared& shared = scopes_[at];
-    const auto ask = [&] { return shared.book->reserve(row, bytes, shared.limits.row[row], shared.limits.total); };
+    const auto ask = [&] {
+      return shared.book->reserve(row, bytes, shared.limits.row[row], shared.limits.total);
+    };
     Answer answer = ask();
     if (answer == Answer::over && shared.book->reap() > 0) answer = ask();
     if (answer == Answer::booked) continue;

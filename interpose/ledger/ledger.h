@@ -1,8 +1,8 @@
 // Who holds how much on which GPU: reserve → commit | cancel, and release. A reservation is made before the
 // driver is asked, so that two threads or processes can't both pass the check and both allocate; at the
 // return of every call the sum held is at most the cap. This is the ledger of one process; what it books is
-// booked in the books of its scopes too (scope_book.h). Rows are GPUs, known by UUID; an ordinal means another
-// card in another view. Nothing throws: the callers are hooks in other people's programs.
+// booked in the books of its scopes too (scope_book.h). Rows are GPUs, known by UUID; an ordinal means
+// another card in another view. Nothing throws: the callers are hooks in other people's programs.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ struct Balance {
 
 // What a scope may hold. Bytes.
 struct Limits {
-  std::vector<std::uint64_t> row;     // by row
+  std::vector<std::uint64_t> row;    // by row
   std::uint64_t total = UINT64_MAX;  // on all GPUs together
 };
 
@@ -64,22 +64,23 @@ class Ledger {
   [[nodiscard]] std::size_t rows() const { return uuids_.size(); }
   [[nodiscard]] const std::string& uuid(std::size_t row) const { return uuids_[row]; }
 
-  // From now on everything is booked there too. Before the first reservation; in the same order in every process.
+  // From now on everything is booked there too. Before the first reservation; in the same order in every
+  // process.
   void share(std::unique_ptr<ScopeBook> book, Limits limits);
   [[nodiscard]] std::size_t scopes() const noexcept { return scopes_.size(); }
   [[nodiscard]] ScopeBook& scope(std::size_t at) const noexcept { return *scopes_[at].book; }
   [[nodiscard]] const Limits& limits(std::size_t at) const noexcept { return scopes_[at].limits; }
 
-  // Books `bytes` in this process if admit(held) says so, and in all scopes; or nowhere. The dead of a scope are looked
-  // for before it says no.
+  // Books `bytes` in this process if admit(held) says so, and in all scopes; or nowhere. The dead of a scope
+  // are looked for before it says no.
   template <class Admit>
   [[nodiscard]] Booked book(std::uint32_t row, std::uint64_t bytes, Admit admit) noexcept {
     if (!reserve(row, bytes, admit)) return {Booked::Answer::over_own, 0};
     return scopes_.empty() ? Booked{} : book_in_scopes(row, bytes);
   }
 
-  // In this process alone: books `bytes` if admit(held) says so; `held` is what the row holds at that instant, and the
-  // two are one step.
+  // In this process alone: books `bytes` if admit(held) says so; `held` is what the row holds at that
+  // instant, and the two are one step.
   template <class Admit>
   [[nodiscard]] bool reserve(std::uint32_t row, std::uint64_t bytes, Admit admit) noexcept {
     std::atomic<std::uint64_t>& held = rows_[row].held;

@@ -91,18 +91,20 @@ std::string own_name() {
 }
 
 void sort_holders(std::vector<Holder>& holders) {
-  std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
+  std::sort(holders.begin(), holders.end(),
+            [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
 }
 
-tl::unexpected<std::string> trouble(const std::string& path, const std::string& why, const std::string& remedy) {
+tl::unexpected<std::string> trouble(const std::string& path, const std::string& why,
+                                    const std::string& remedy) {
   return tl::unexpected(path + ": " + why + "; " + remedy);
 }
 std::string reason() {
   return std::strerror(errno);
 }
 
-// A whole new file under a name of its own, then linked into its place: nobody ever sees half of one. False: somebody
-// else's is there meanwhile, or it failed with errno.
+// A whole new file under a name of its own, then linked into its place: nobody ever sees half of one. False:
+// somebody else's is there meanwhile, or it failed with errno.
 bool make_file(const std::string& path, const ScopeBook::Options& options) {
   const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
   std::string fresh = path + ".XXXXXX";
@@ -110,9 +112,11 @@ bool make_file(const std::string& path, const ScopeBook::Options& options) {
   if (file.get() < 0) return false;
   // A full tmpfs lets ftruncate pass, and the first touch is a SIGBUS.
   int failed = ::posix_fallocate(file.get(), 0, static_cast<off_t>(file_bytes(kFirstSlots)));
-  if (failed == 0 && options.group && ::fchown(file.get(), static_cast<uid_t>(-1), *options.group) != 0) failed = errno;
+  if (failed == 0 && options.group && ::fchown(file.get(), static_cast<uid_t>(-1), *options.group) != 0)
+    failed = errno;
   if (failed == 0 && ::fchmod(file.get(), options.mode) != 0) failed = errno;
-  void* at = failed == 0 ? ::mmap(nullptr, kSlotsAt, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) : MAP_FAILED;
+  void* at =
+      failed == 0 ? ::mmap(nullptr, kSlotsAt, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0) : MAP_FAILED;
   if (failed == 0 && at == MAP_FAILED) failed = errno;
   if (at != MAP_FAILED) {
     auto* header = new (at) Header;
@@ -171,7 +175,8 @@ void recount(Header& header, const Slot* slots) noexcept {
   header.total.store(all);
 }
 
-// The slot goes first: whoever dies in between leaves totals that are too high, and its successor counts anew.
+// The slot goes first: whoever dies in between leaves totals that are too high, and its successor counts
+// anew.
 void vacate(Header& header, Slot& slot) noexcept {
   slot.used.store(0);
   for (std::uint32_t row = 0; row < header.row_count.load(); ++row) {
@@ -215,12 +220,13 @@ tl::expected<void, std::string> ScopeBook::check_header(const std::string& path,
                                                         std::uint64_t file_size) {
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
     return trouble(path, "is no ledger of gpufence", "remove it");
-  if (header.version != kVersion || header.header_bytes != sizeof(Header) || header.slot_bytes != sizeof(Slot) ||
-      header.rows != kBookRows)
-    return trouble(path, "was made by another version of gpufence", "remove it when nothing runs that uses it");
+  if (header.version != kVersion || header.header_bytes != sizeof(Header) ||
+      header.slot_bytes != sizeof(Slot) || header.rows != kBookRows)
+    return trouble(path, "was made by another version of gpufence",
+                   "remove it when nothing runs that uses it");
   const std::uint32_t room = header.slots.load();
-  if (room < kFirstSlots || room > kBookSlots || header.highest.load() > room || header.row_count.load() > kBookRows ||
-      file_size < file_bytes(room))
+  if (room < kFirstSlots || room > kBookSlots || header.highest.load() > room ||
+      header.row_count.load() > kBookRows || file_size < file_bytes(room))
     return trouble(path, "is cut off or damaged", "remove it when nothing runs that uses it");
   return {};
 }
@@ -233,18 +239,22 @@ tl::expected<std::unique_ptr<ScopeBook::Map>, std::string> ScopeBook::map_file()
       if (errno == ELOOP) return trouble(path_, "is a symbolic link", "remove it");
       if (errno != ENOENT)
         return trouble(path_, "can't be opened (" + reason() + ")",
-                       errno == EACCES ? "it belongs to another user: remove it, or use another ledger directory"
-                                       : "look at its directory");
+                       errno == EACCES
+                           ? "it belongs to another user: remove it, or use another ledger directory"
+                           : "look at its directory");
       if (make_file(path_, options_) || errno == EEXIST) continue;
       return trouble(path_, "can't be made (" + reason() + ")",
-                     errno == ENOSPC ? "make room there" : "set GPUFENCE_LEDGER_DIR to a directory that can be written to");
+                     errno == ENOSPC ? "make room there"
+                                     : "set GPUFENCE_LEDGER_DIR to a directory that can be written to");
     }
     struct stat status {};
     if (::fstat(file.get(), &status) == 0 && status.st_nlink == 0) continue;  // removed meanwhile
-    if (auto checked = check_file(path_, file.get(), options_); !checked) return tl::unexpected(checked.error());
+    if (auto checked = check_file(path_, file.get(), options_); !checked)
+      return tl::unexpected(checked.error());
 
     void* at = ::mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    if (at == MAP_FAILED) return trouble(path_, "can't be mapped (" + reason() + ")", "raise the limit of memory");
+    if (at == MAP_FAILED)
+      return trouble(path_, "can't be mapped (" + reason() + ")", "raise the limit of memory");
     ::madvise(at, kMapped, MADV_DONTFORK);  // a child would keep the slot alive
     const auto unmapped = [&](tl::unexpected<std::string> why) {
       ::munmap(at, kMapped);
@@ -266,7 +276,8 @@ tl::expected<std::unique_ptr<ScopeBook::Map>, std::string> ScopeBook::map_file()
       whole.l_len = static_cast<off_t>(kSlotsAt);
       if (::fcntl(file.get(), F_OFD_SETLKW, &whole) != 0) return trouble(path_, reason(), "remove it");
       struct stat named {};
-      if (::stat(path_.c_str(), &named) == 0 && named.st_ino == status.st_ino && named.st_dev == status.st_dev)
+      if (::stat(path_.c_str(), &named) == 0 && named.st_ino == status.st_ino &&
+          named.st_dev == status.st_dev)
         ::unlink(path_.c_str());
       continue;
     }
@@ -284,7 +295,8 @@ tl::expected<std::unique_ptr<ScopeBook::Map>, std::string> ScopeBook::map_file()
       ::munmap(at, kMapped);
       continue;
     }
-    if (!taken) return unmapped(trouble(path_, taken.error(), "end processes of this scope, or make room there"));
+    if (!taken)
+      return unmapped(trouble(path_, taken.error(), "end processes of this scope, or make room there"));
     return map;
   }
   return trouble(path_, "is made and removed again and again", "look for who removes it");
@@ -316,7 +328,8 @@ tl::expected<void, std::string> ScopeBook::take_slot(Map& map, int descriptor) c
   for (std::size_t mine = 0; mine < uuids_.size(); ++mine) {
     std::uint32_t at = 0;
     while (at < known && uuids_[mine] != header.row[at].uuid) ++at;
-    if (at == kBookRows) return tl::unexpected("it knows " + std::to_string(kBookRows) + " GPUs, and no more fit");
+    if (at == kBookRows)
+      return tl::unexpected("it knows " + std::to_string(kBookRows) + " GPUs, and no more fit");
     if (at == known) {
       std::strncpy(header.row[at].uuid, uuids_[mine].c_str(), sizeof header.row[at].uuid - 1);
       header.row[at].bytes.store(0);
@@ -340,8 +353,9 @@ tl::expected<std::unique_ptr<ScopeBook>, std::string> ScopeBook::open(const std:
                                                                       const std::vector<std::string>& uuids,
                                                                       Options options) {
   if (uuids.size() > kBookRows)
-    return tl::unexpected(path + ": " + std::to_string(uuids.size()) + " GPUs are visible, and its rows are " +
-                          std::to_string(kBookRows) + "; show the program fewer");
+    return tl::unexpected(path + ": " + std::to_string(uuids.size()) +
+                          " GPUs are visible, and its rows are " + std::to_string(kBookRows) +
+                          "; show the program fewer");
   std::unique_ptr<ScopeBook> book(new ScopeBook(path, uuids, options));
   void* page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return tl::unexpected(path + ": " + reason() + "; raise the limit of memory");
@@ -451,7 +465,9 @@ ScopeBook::Answer ScopeBook::reserve(std::uint32_t row, std::uint64_t bytes, std
   if (map == nullptr) return Answer::no_answer;
   std::atomic<std::uint64_t>& sum = map->header->row[map->row[row]].bytes;
   std::atomic<std::uint64_t>& all = map->header->total;
-  const auto fits = [bytes](std::uint64_t now, std::uint64_t limit) { return bytes <= limit && now <= limit - bytes; };
+  const auto fits = [bytes](std::uint64_t now, std::uint64_t limit) {
+    return bytes <= limit && now <= limit - bytes;
+  };
   const bool allowed = fits(sum.load(std::memory_order_relaxed), row_limit) &&
                        fits(all.load(std::memory_order_relaxed), total_limit);
   if (allowed) {
@@ -536,7 +552,8 @@ std::size_t ScopeBook::reap() noexcept {
     if (locked == nullptr) return reaped;
     for (std::size_t i = 0; i < count && locked == now; ++i) {
       Slot& slot = *now->slot_at(dead[i].slot);
-      if (slot.used.load() == 0 || slot.generation.load() != dead[i].generation || lives(file.get(), dead[i].slot))
+      if (slot.used.load() == 0 || slot.generation.load() != dead[i].generation ||
+          lives(file.get(), dead[i].slot))
         continue;
       vacate(*now->header, slot);
       ++reaped;
@@ -551,8 +568,8 @@ void ScopeBook::reap_if_older(std::chrono::milliseconds age) noexcept {
   if (coarse_ms() - reaped_ms_.load(std::memory_order_relaxed) >= age.count()) reap();
 }
 
-// A ledger that somebody removed (a logout does) is another's as soon as the next process makes it anew: two sums under
-// one cap.
+// A ledger that somebody removed (a logout does) is another's as soon as the next process makes it anew: two
+// sums under one cap.
 void ScopeBook::look_after_file() noexcept {
   constexpr std::int64_t kEvery = 500;  // ms
   const std::int64_t now = coarse_ms();
@@ -603,7 +620,8 @@ void ScopeBook::remove_if_dead(const std::string& path) noexcept {
   try {
     const Descriptor file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     struct stat status {};
-    if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid())
+    if (file.get() < 0 || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_uid != ::geteuid())
       return;
     timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
@@ -617,7 +635,8 @@ void ScopeBook::remove_if_dead(const std::string& path) noexcept {
     ::madvise(at, kMapped, MADV_DONTFORK);
     auto& header = *static_cast<Header*>(at);
     if (check_header(path, header, static_cast<std::uint64_t>(status.st_size))) {
-      // Under the mutex nobody takes a slot; whoever waits for it looks afterwards whether the file is still there.
+      // Under the mutex nobody takes a slot; whoever waits for it looks afterwards whether the file is still
+      // there.
       const int taken = pthread_mutex_trylock(&header.mutex);
       bool empty = taken == 0 || taken == EOWNERDEAD;
       for (std::uint32_t i = 0; empty && i < header.highest.load(); ++i) empty = !lives(file.get(), i);
@@ -644,7 +663,8 @@ tl::expected<ScopeBook::Reading, std::string> ScopeBook::read(const std::string&
     return trouble(path, "is no ledger of gpufence, or cut off", "remove it when nothing runs that uses it");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   void* at = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (at == MAP_FAILED) return trouble(path, "can't be mapped (" + reason() + ")", "raise the limit of memory");
+  if (at == MAP_FAILED)
+    return trouble(path, "can't be mapped (" + reason() + ")", "raise the limit of memory");
   Map map;
   map.header = static_cast<Header*>(at);
   Reading reading;

@@ -1,11 +1,11 @@
-// What the processes of one scope (a run, a user, a group, a job) hold together: one mapped file, shared by them. A
-// column is added up twice in it: by process, in slots, and over all, in totals. The slots are the truth: whenever a
-// process dies within a change, the totals are made anew from them.
+// What the processes of one scope (a run, a user, a group, a job) hold together: one mapped file, shared by
+// them. A column is added up twice in it: by process, in slots, and over all, in totals. The slots are the
+// truth: whenever a process dies within a change, the totals are made anew from them.
 //
-// Changes are made under a process-shared robust mutex, some 20 ns each; nobody waits for it longer than `patience` unless
-// others get their turns meanwhile.
-// Proof of life is an open-file-description lock on the slot's byte, held by the mapping alone: it outlives closed
-// descriptors, and ends with the process in any namespace, at exec too. Nothing here knows a thread id or trusts a pid.
+// Changes are made under a process-shared robust mutex, some 20 ns each; nobody waits for it longer than
+// `patience` unless others get their turns meanwhile. Proof of life is an open-file-description lock on the
+// slot's byte, held by the mapping alone: it outlives closed descriptors, and ends with the process in any
+// namespace, at exec too. Nothing here knows a thread id or trusts a pid.
 #pragma once
 
 #include <sys/types.h>
@@ -37,13 +37,13 @@ struct Holder {
 class ScopeBook {
  public:
   struct Options {
-    mode_t mode = 0600;       // of a file that is made
+    mode_t mode = 0600;            // of a file that is made
     std::optional<gid_t> group{};  // of a file of a group, with mode 0660: its members share it
     std::chrono::milliseconds patience{2000};
   };
 
-  // Opens or makes the file, and takes a slot in it. `uuids`: this process's rows. The error is a line: "PATH: why; what
-  // to do". The slot is this process's until it dies or the object goes.
+  // Opens or makes the file, and takes a slot in it. `uuids`: this process's rows. The error is a line:
+  // "PATH: why; what to do". The slot is this process's until it dies or the object goes.
   [[nodiscard]] static tl::expected<std::unique_ptr<ScopeBook>, std::string> open(
       const std::string& path, const std::vector<std::string>& uuids, Options options);
   [[nodiscard]] static tl::expected<std::unique_ptr<ScopeBook>, std::string> open(
@@ -58,8 +58,8 @@ class ScopeBook {
     over,       // a limit would be passed
     no_answer,  // the file's mutex was not to be had in time: holder() has it. Nothing was changed
   };
-  // Books `bytes` more on the row for this process, unless the scope would then hold more than `row_limit` there or more
-  // than `total_limit` on all rows together.
+  // Books `bytes` more on the row for this process, unless the scope would then hold more than `row_limit`
+  // there or more than `total_limit` on all rows together.
   [[nodiscard]] Answer reserve(std::uint32_t row, std::uint64_t bytes, std::uint64_t row_limit,
                                std::uint64_t total_limit) noexcept;
   // Gives back what this process has booked. If the mutex is not to be had, it is done with the next change.
@@ -81,7 +81,9 @@ class ScopeBook {
   [[nodiscard]] Holder holder();
 
   // Releases of more than was held, each a fault of ours (GF503).
-  [[nodiscard]] std::uint64_t underflows() const noexcept { return underflows_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t underflows() const noexcept {
+    return underflows_.load(std::memory_order_relaxed);
+  }
   [[nodiscard]] const std::string& path() const { return path_; }
 
   // Removes a file in which nobody lives; half-made ones too that are a minute old.
@@ -100,8 +102,8 @@ class ScopeBook {
   // The error is a line, as of open(); none where no file is: then nobody holds anything.
   [[nodiscard]] static tl::expected<Reading, std::string> read(const std::string& path);
 
-  // fork must not fall between the opening of a file and the closing of its descriptor, or the child would keep the
-  // slot alive. For pthread_atfork, around every fork of the process.
+  // fork must not fall between the opening of a file and the closing of its descriptor, or the child would
+  // keep the slot alive. For pthread_atfork, around every fork of the process.
   static void before_fork() noexcept;
   static void after_fork() noexcept;
 
@@ -125,13 +127,14 @@ class ScopeBook {
   // Whether what lies there may be trusted; the error is a line.
   [[nodiscard]] static tl::expected<void, std::string> check_file(const std::string& path, int descriptor,
                                                                   const Options& options);
-  [[nodiscard]] static tl::expected<void, std::string> check_header(const std::string& path, const Header& header,
+  [[nodiscard]] static tl::expected<void, std::string> check_header(const std::string& path,
+                                                                    const Header& header,
                                                                     std::uint64_t file_size);
 
   const std::string path_;
   const std::vector<std::string> uuids_;
   const Options options_;
-  std::atomic<Map*> map_{nullptr};  // replaced ones are leaked: a thread may be in them
+  std::atomic<Map*> map_{nullptr};                      // replaced ones are leaked: a thread may be in them
   std::unique_ptr<std::atomic<std::uint64_t>[]> owed_;  // by row: releases that found the mutex taken
   std::atomic<bool> owes_{false};
   std::atomic<std::int64_t> looked_ms_{0}, reaped_ms_{0};

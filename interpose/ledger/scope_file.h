@@ -1,5 +1,6 @@
-// The layout of a scope's file: a header, then slots, one a process. Only processes of one machine share it, and of one
-// version of gpufence; another version refuses it. Readers beside scope_book.cpp: `gpufence ps`, and tests.
+// The layout of a scope's file: a header, then slots, one a process. Only processes of one machine share it,
+// and of one version of gpufence; another version refuses it. Readers beside scope_book.cpp: `gpufence ps`,
+// and tests.
 #pragma once
 
 #include <pthread.h>
@@ -19,8 +20,9 @@ inline constexpr std::uint32_t kVersion = 1;
 
 struct Slot {
   std::atomic<std::uint32_t> used;
-  std::atomic<std::uint32_t> generation;  // counts its owners, so that a reaper does not take a new one for a dead one
-  std::atomic<std::int32_t> pid;          // in its own PID namespace
+  std::atomic<std::uint32_t>
+      generation;  // counts its owners, so that a reaper does not take a new one for a dead one
+  std::atomic<std::int32_t> pid;  // in its own PID namespace
   std::int32_t unused;
   std::atomic<std::uint64_t> pid_namespace;
   char name[40];

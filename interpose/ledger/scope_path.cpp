@@ -67,17 +67,19 @@ std::uint64_t pid_namespace() {
 }
 
 std::uint64_t container() {
-  constexpr std::uint64_t kHost = 0xEFFFFFFC;  // PROC_PID_INIT_INO: the kernel gives the first namespace this number
+  constexpr std::uint64_t kHost =
+      0xEFFFFFFC;  // PROC_PID_INIT_INO: the kernel gives the first namespace this number
   const std::uint64_t own = pid_namespace();
   return own != kHost ? own : 0;
 }
 
-std::string scope_path(const std::string& directory, std::string_view kind, uid_t user, std::string_view name) {
+std::string scope_path(const std::string& directory, std::string_view kind, uid_t user,
+                       std::string_view name) {
   std::string plain;
   bool whole = name.size() <= kLongestName;
   for (const char c : name.substr(0, kLongestName)) {
-    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                      c == '_' || c == '.' || c == '/';
+    const bool fits = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '-' || c == '_' || c == '.' || c == '/';
     whole = whole && fits;
     plain += c == '/' ? '+' : fits ? c : '_';
   }

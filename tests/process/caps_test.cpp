@@ -1,5 +1,5 @@
-// Caps that processes share: of a run and the runs around it, a user, a job, a group, in total; what each process of them
-// is told; and what becomes of a cap whose books can't be kept.
+// Caps that processes share: of a run and the runs around it, a user, a job, a group, in total; what each
+// process of them is told; and what becomes of a cap whose books can't be kept.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -29,8 +29,8 @@ std::vector<std::string> one_by_one(const std::vector<std::string>& commands) {
   int number = 0;
   for (const std::string& command : commands) {
     const std::string out = "\"$DONE/" + std::to_string(number++) + '"';
-    script += command + " <&3 >" + out + " &\nwhile ! grep -q : " + out + " 2>/dev/null; do sleep 0.01; done\ncat " +
-              out + "\n";
+    script += command + " <&3 >" + out + " &\nwhile ! grep -q : " + out +
+              " 2>/dev/null; do sleep 0.01; done\ncat " + out + "\n";
   }
   return {"/bin/sh", "-c", script + "echo all\nwait"};
 }
@@ -64,8 +64,9 @@ TEST_F(Capped, ARunIsCappedAsAWhole) {
 
 TEST_F(Capped, ARefusalNamesTheScopeAndWhoHoldsTheMost) {
   const Result r = together({hold(0, 600), hold(0, 500)}, {.gpu_mem = "1GiB"});
-  const std::size_t from = r.err.find("GF401 warning: cuMemAlloc of 500 MiB on CUDA 0 = host GPU 0 (Alpha, 0000:01:00.0) "
-                                      "refused: this run holds 600 MiB of its 1 GiB (--gpu-mem); pid ");
+  const std::size_t from = r.err.find(
+      "GF401 warning: cuMemAlloc of 500 MiB on CUDA 0 = host GPU 0 (Alpha, 0000:01:00.0) "
+      "refused: this run holds 600 MiB of its 1 GiB (--gpu-mem); pid ");
   ASSERT_NE(from, std::string::npos) << r.err;
   EXPECT_NE(r.err.find(" \"hold 0 600\" holds 600 MiB; freeing 76 MiB is enough; the card has ", from),
             std::string::npos)
@@ -73,7 +74,8 @@ TEST_F(Capped, ARefusalNamesTheScopeAndWhoHoldsTheMost) {
 }
 
 TEST_F(Capped, ADeadProcesssBytesComeBackBeforeARefusal) {
-  const std::string killed = "sh -c 'exec 4<&0; " + hold(0, 900) + " <&4 >$DONE/x & while ! grep -q held $DONE/x; do sleep 0.01; done; "
+  const std::string killed = "sh -c 'exec 4<&0; " + hold(0, 900) +
+                             " <&4 >$DONE/x & while ! grep -q held $DONE/x; do sleep 0.01; done; "
                              "kill -9 $!; wait; echo gone:' 2>/dev/null";
   const Result r = together({killed, hold(0, 1024)}, {.gpu_mem = "1GiB"});
   EXPECT_TRUE(r.says("held: free 0 of 1024 MiB\nall\n")) << r.out << r.err;
@@ -88,14 +90,16 @@ TEST_F(Capped, ARunInARunBelongsToBoth) {
             "held: free 0 of 600 MiB\n"                      // 76 of its own, 0 of the outer run's
             "CUDA_ERROR_OUT_OF_MEMORY: free 0 of 600 MiB\n"  // nothing of the outer run's is left
             "CUDA_ERROR_OUT_OF_MEMORY: free 0 of 600 MiB\nall\n");
-  EXPECT_TRUE(r.complains("refused: the run around this one holds 1 GiB of its 1 GiB (--gpu-mem of the outer run)"))
+  EXPECT_TRUE(
+      r.complains("refused: the run around this one holds 1 GiB of its 1 GiB (--gpu-mem of the outer run)"))
       << r.err;
 }
 
 TEST_F(Capped, RunsAreApart) {
   Process first = machine.start({probe("hold"), "0", "1024"}, with({.gpu_mem = "1GiB"}));
   ASSERT_TRUE(first.says("held: free 0 of 1024 MiB\n"));
-  EXPECT_TRUE(machine.run({probe("hold"), "0", "1024"}, with({.gpu_mem = "1GiB"})).says("held: free 0 of 1024 MiB\n"));
+  EXPECT_TRUE(machine.run({probe("hold"), "0", "1024"}, with({.gpu_mem = "1GiB"}))
+                  .says("held: free 0 of 1024 MiB\n"));
 }
 
 TEST_F(Capped, AUserIsCappedOverAllHisRuns) {
@@ -139,15 +143,21 @@ TEST_F(Capped, AGroupSharesAFile) {
   struct stat status {};
   ASSERT_EQ(::stat((machine.directory() / "ledger/gpufence-group-root").c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0660u);
-  EXPECT_TRUE(machine.run({probe("hold"), "0", "325"}, with(one)).says("CUDA_ERROR_OUT_OF_MEMORY: free 324 of 1024 MiB\n"));
-  const Result unknown = machine.run({probe("hold"), "0", "1"}, with({.env = {{"GPUFENCE_GPU_MEM_PER_GROUP", "nobodys=1GiB"}}}));
-  EXPECT_TRUE(unknown.complains("GF503 error: CUDA is denied: group nobodys: /etc/group doesn't know it; name another\n"))
+  EXPECT_TRUE(machine.run({probe("hold"), "0", "325"}, with(one))
+                  .says("CUDA_ERROR_OUT_OF_MEMORY: free 324 of 1024 MiB\n"));
+  const Result unknown =
+      machine.run({probe("hold"), "0", "1"}, with({.env = {{"GPUFENCE_GPU_MEM_PER_GROUP", "nobodys=1GiB"}}}));
+  EXPECT_TRUE(unknown.complains(
+      "GF503 error: CUDA is denied: group nobodys: /etc/group doesn't know it; name another\n"))
       << unknown.err;
 }
 
 TEST_F(Capped, SeveralScopesAtOnceAreReservedAllOrNone) {
-  const With both{.gpu_mem = "1GiB", .options = {"--gpu-mem-per-process", "800MiB"},
-                  .env = {{"GPUFENCE_GPU_MEM_PER_USER", "1200MiB"}, {"GPUFENCE_GPU_MEM_PER_JOB", "1100MiB"}, {"GPUFENCE_JOB", "1"}}};
+  const With both{.gpu_mem = "1GiB",
+                  .options = {"--gpu-mem-per-process", "800MiB"},
+                  .env = {{"GPUFENCE_GPU_MEM_PER_USER", "1200MiB"},
+                          {"GPUFENCE_GPU_MEM_PER_JOB", "1100MiB"},
+                          {"GPUFENCE_JOB", "1"}}};
   const Result r = together({hold(0, 801), hold(0, 800), hold(0, 225), hold(0, 224)}, both);
   EXPECT_EQ(r.out,
             "CUDA_ERROR_OUT_OF_MEMORY: free 800 of 800 MiB\n"
@@ -160,7 +170,8 @@ TEST_F(Capped, SeveralScopesAtOnceAreReservedAllOrNone) {
 
 TEST_F(Capped, NvmlShowsTheScopesProcessesAlsoToWhoHasNoCuda) {
   const Result r = together({hold(0, 600), probe("asks_nvml") + " list"}, {.gpu_mem = "1GiB"});
-  EXPECT_TRUE(r.says("total 1024 used 600 free 424 compute 7/0: other=600 v2 7/0: other=600")) << r.out << r.err;
+  EXPECT_TRUE(r.says("total 1024 used 600 free 424 compute 7/0: other=600 v2 7/0: other=600"))
+      << r.out << r.err;
 }
 
 // ---- Books that can't be kept ----
@@ -170,8 +181,9 @@ TEST_F(Capped, WithoutBooksCudaIsDeniedUnlessAllowed) {
   const Result r = machine.run({probe("hold"), "0", "1"}, with(nowhere));
   EXPECT_TRUE(r.says("cuInit(0): CUDA_ERROR_NO_DEVICE")) << r.out;
   EXPECT_TRUE(r.complains("GF503 error: CUDA is denied: /nowhere/gpufence-")) << r.err;
-  EXPECT_TRUE(r.complains(": can't be made (No such file or directory); set GPUFENCE_LEDGER_DIR to a directory that can "
-                          "be written to\n"))
+  EXPECT_TRUE(r.complains(
+      ": can't be made (No such file or directory); set GPUFENCE_LEDGER_DIR to a directory that can "
+      "be written to\n"))
       << r.err;
   EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
   With allowed = nowhere;
@@ -182,11 +194,13 @@ TEST_F(Capped, WithoutBooksCudaIsDeniedUnlessAllowed) {
 }
 
 TEST_F(Capped, AForeignFileIsNamed) {
-  const fs::path file = machine.directory() / "ledger" / ("gpufence-" + std::to_string(::geteuid()) + "-user-all");
+  const fs::path file =
+      machine.directory() / "ledger" / ("gpufence-" + std::to_string(::geteuid()) + "-user-all");
   std::ofstream(file) << std::string(100000, 'x');
   ::chmod(file.c_str(), 0600);
   const Result r = machine.run({probe("hold"), "0", "1"}, {.env = {{"GPUFENCE_GPU_MEM_PER_USER", "1GiB"}}});
-  EXPECT_TRUE(r.complains("GF503 error: CUDA is denied: " + file.string() + ": is no ledger of gpufence; remove it\n"))
+  EXPECT_TRUE(r.complains("GF503 error: CUDA is denied: " + file.string() +
+                          ": is no ledger of gpufence; remove it\n"))
       << r.err;
 }
 
@@ -201,8 +215,10 @@ TEST_F(Capped, BooksOfPastRunsGo) {
 TEST_F(Capped, CapsThatCannotBeReadAreOneLine) {
   for (const auto& [name, value, why] : std::vector<std::array<const char*, 3>>{
            {"GPUFENCE_GPU_MEM_PER_USER", "8", "GPUFENCE_GPU_MEM_PER_USER=8: "},
-           {"GPUFENCE_GPU_MEM_TOTAL", "50%", "GPUFENCE_GPU_MEM_TOTAL=50%: a size is meant, 32GiB: it is for all GPUs together"},
-           {"GPUFENCE_GPU_MEM_PER_GROUP", "8GiB", "GPUFENCE_GPU_MEM_PER_GROUP=8GiB: NAME=SIZE is meant, students=40GiB"}}) {
+           {"GPUFENCE_GPU_MEM_TOTAL", "50%",
+            "GPUFENCE_GPU_MEM_TOTAL=50%: a size is meant, 32GiB: it is for all GPUs together"},
+           {"GPUFENCE_GPU_MEM_PER_GROUP", "8GiB",
+            "GPUFENCE_GPU_MEM_PER_GROUP=8GiB: NAME=SIZE is meant, students=40GiB"}}) {
     const Result r = machine.run({probe("hold"), "0", "1"}, {.env = {{name, value}}});
     EXPECT_TRUE(r.complains(std::string("GF502 error: ") + why)) << r.err;
     EXPECT_TRUE(r.complains("; CUDA is denied\n")) << r.err;

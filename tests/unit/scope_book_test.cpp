@@ -1,5 +1,5 @@
-// The shared books of a scope: never over, right after any death, and one clear line about whatever file is there. Every
-// property that design §4 lists has a test here; the processes are children of the test.
+// The shared books of a scope: never over, right after any death, and one clear line about whatever file is
+// there. Every property that design §4 lists has a test here; the processes are children of the test.
 #include "ledger/scope_book.h"
 
 #include <fcntl.h>
@@ -64,7 +64,7 @@ class Books : public testing::Test {
 class Child {
  public:
   template <class Body>
-    requires std::invocable<Body>
+  requires std::invocable<Body>
   explicit Child(const Body& body) : pid_(::fork()) {
     if (pid_ != 0) return;
     if constexpr (std::is_void_v<std::invoke_result_t<Body>>)
@@ -125,7 +125,8 @@ class File {
  public:
   explicit File(const std::string& path) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    header_ = static_cast<Header*>(::mmap(nullptr, file_bytes(kBookSlots), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    header_ = static_cast<Header*>(
+        ::mmap(nullptr, file_bytes(kBookSlots), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
     ::close(fd);
   }
   ~File() { ::munmap(header_, file_bytes(kBookSlots)); }
@@ -255,9 +256,7 @@ TEST_F(Books, GetADeadProcesssBytesBack) {
 }
 
 TEST_F(Books, LookForTheDeadWhenTheyAreOpened) {
-  {
-    Child other = holding(path_, 700);
-  }
+  { Child other = holding(path_, 700); }
   EXPECT_EQ(opened()->held(0), 0u);
 }
 
@@ -343,7 +342,8 @@ TEST_F(Books, AreNotKeptAliveByAForkedChild) {
   ::kill(grandchild->load(), SIGKILL);
 }
 
-// A child without fork's handlers (a raw clone) has neither the mapping nor the slot, and takes one of its own.
+// A child without fork's handlers (a raw clone) has neither the mapping nor the slot, and takes one of its
+// own.
 TEST_F(Books, GiveAClonedChildASlotOfItsOwn) {
   const auto book = opened();
   ASSERT_EQ(book->reserve(0, 300, 1000, kNone), Answer::booked);
@@ -372,9 +372,9 @@ TEST_F(Books, TakeAChildThatSharesTheMemoryForItsParent) {
   static ScopeBook* its;
   its = book.get();
   std::vector<char> stack(1 << 16);
-  const pid_t child = ::clone(
-      [](void*) { return its->reserve(0, 300, 1000, kNone) == Answer::booked ? 0 : 1; },
-      stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr);
+  const pid_t child =
+      ::clone([](void*) { return its->reserve(0, 300, 1000, kNone) == Answer::booked ? 0 : 1; },
+              stack.data() + stack.size(), CLONE_VM | CLONE_VFORK | SIGCHLD, nullptr);
   ASSERT_GT(child, 0);
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -407,8 +407,8 @@ TEST_F(Books, ArePutRightWhenTheMutexsHolderDied) {
   EXPECT_EQ(book->held_in_total(), 100u);
 }
 
-// Processes that book and give back are killed at random instants; after each death the living add up to the total,
-// which is never over the cap.
+// Processes that book and give back are killed at random instants; after each death the living add up to the
+// total, which is never over the cap.
 TEST_F(Books, AreRightAfterThousandsOfKills) {
   constexpr std::uint64_t kCap = 1000, kFailed = kNone / 2;
   const auto book = opened();
@@ -459,11 +459,13 @@ TEST_F(Books, AreRightAfterThousandsOfKills) {
     // Under the mutex nobody is within a change.
     int taken = pthread_mutex_lock(&file.header().mutex);
     if (taken == EOWNERDEAD) {
-      pthread_mutex_unlock(&file.header().mutex);  // left to the books themselves: inconsistent is unlocked for good
+      pthread_mutex_unlock(
+          &file.header().mutex);  // left to the books themselves: inconsistent is unlocked for good
       FAIL() << "reap() left a dead owner";
     }
     ASSERT_EQ(taken, 0);
-    const std::uint64_t total = file.header().row[0].bytes, slots = file.sum_of_slots(0), all = file.header().total;
+    const std::uint64_t total = file.header().row[0].bytes, slots = file.sum_of_slots(0),
+                        all = file.header().total;
     pthread_mutex_unlock(&file.header().mutex);
     ASSERT_EQ(total, slots) << "after kill " << kill;
     ASSERT_EQ(total, all);
@@ -544,7 +546,8 @@ TEST_F(Books, SayWhenAllSlotsAreTakenAndTakeThoseOfTheDead) {
     if (!one) GTEST_SKIP() << one.error();  // a limit of memory or of mappings
     all.push_back(*std::move(one));
   }
-  EXPECT_EQ(why_not(), path_ + ": all of its 4096 slots are taken; end processes of this scope, or make room there");
+  EXPECT_EQ(why_not(),
+            path_ + ": all of its 4096 slots are taken; end processes of this scope, or make room there");
   all.pop_back();
   EXPECT_EQ(why_not(), "opened");
 }
@@ -588,8 +591,10 @@ TEST_F(Books, SayWhenTheyAreCutOffOrOfAnotherVersion) {
 
 TEST_F(Books, SayWhereNoneCanBeMade) {
   path_ = directory_ + "/missing/run";
-  EXPECT_EQ(why_not(), path_ + ": can't be made (No such file or directory); set GPUFENCE_LEDGER_DIR to a directory "
-                               "that can be written to");
+  EXPECT_EQ(why_not(),
+            path_ +
+                ": can't be made (No such file or directory); set GPUFENCE_LEDGER_DIR to a directory "
+                "that can be written to");
 }
 
 // A full tmpfs lets a file grow, and kills at the first touch.
@@ -602,7 +607,8 @@ TEST_F(Books, SayThatADirectoryIsFullInsteadOfDying) {
     if (full != path_ + ": can't be made (No space left on device); make room there") return 1;
     if (::access(path_.c_str(), F_OK) == 0) return 2;
     // Room for the first slots and not for more.
-    if (::mount("tmpfs", directory_.c_str(), "tmpfs", MS_REMOUNT, ("size=" + std::to_string(file_bytes(kFirstSlots))).c_str()) != 0)
+    if (::mount("tmpfs", directory_.c_str(), "tmpfs", MS_REMOUNT,
+                ("size=" + std::to_string(file_bytes(kFirstSlots))).c_str()) != 0)
       return 77;
     std::vector<std::unique_ptr<ScopeBook>> all;
     for (std::uint32_t i = 0; i < kFirstSlots; ++i) {
@@ -727,9 +733,7 @@ TEST_F(Books, CanBeReadWithoutTakingPart) {
   const auto book = opened({"GPU-b"});
   ASSERT_EQ(book->reserve(0, 5, kNone, kNone), Answer::booked);
   Child other = holding(path_, 700);
-  {
-    Child dead = holding(path_, 90);
-  }
+  { Child dead = holding(path_, 90); }
   const auto reading = ScopeBook::read(path_);
   ASSERT_TRUE(reading);
   ASSERT_EQ(reading->rows.size(), 2u);
@@ -747,9 +751,7 @@ TEST_F(Books, CanBeReadWithoutTakingPart) {
 TEST_F(Books, OfRunsAreRemovedWhenNobodyLivesInThem) {
   const auto name = [&](const char* run) { return scope_path(directory_, kRunKind, 1000, run); };
   path_ = name("dead");
-  {
-    Child child = holding(path_, 1);
-  }
+  { Child child = holding(path_, 1); }
   Child alive = holding(name("alive"), 1);
   Child another = holding(scope_path(directory_, kRunKind, 1001, "dead"), 1);
   another.kill();
@@ -776,13 +778,15 @@ TEST_F(Books, AreNotLostToWhoeverSweepsThem) {
 }
 
 TEST(ScopePath, IsOneForEachUserKindAndName) {
-  EXPECT_EQ(scope_path("/dev/shm", "run", 1000, "20301130-184501-12"), "/dev/shm/gpufence-1000-run-20301130-184501-12");
+  EXPECT_EQ(scope_path("/dev/shm", "run", 1000, "20301130-184501-12"),
+            "/dev/shm/gpufence-1000-run-20301130-184501-12");
   EXPECT_EQ(scope_path("/dev/shm", "run", 1000, "a/b"), "/dev/shm/gpufence-1000-run-a+b");
   EXPECT_EQ(scope_path("/d", "group", 1000, "students"), "/d/gpufence-group-students");
   const std::string odd = scope_path("/d", "job", 1, "a b"), other = scope_path("/d", "job", 1, "a_b");
   EXPECT_EQ(odd.find("/d/gpufence-1-job-a_b-"), 0u);
   EXPECT_EQ(other, "/d/gpufence-1-job-a_b");
-  EXPECT_NE(scope_path("/d", "job", 1, std::string(300, 'x')), scope_path("/d", "job", 1, std::string(301, 'x')));
+  EXPECT_NE(scope_path("/d", "job", 1, std::string(300, 'x')),
+            scope_path("/d", "job", 1, std::string(301, 'x')));
   EXPECT_LT(scope_path("/d", "job", 1, std::string(300, 'x')).size(), 255u);
 }
 

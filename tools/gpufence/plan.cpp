@@ -463,8 +463,8 @@ void Planner::write_cap(const Cap& cap) {
   }
 }
 
-// What the runs around this one may hold goes on to count for them: one entry a run, from outside, empty where one has
-// no cap ("8GiB//4GiB"). The core knows each by the beginning of this run's name.
+// What the runs around this one may hold goes on to count for them: one entry a run, from outside, empty
+// where one has no cap ("8GiB//4GiB"). The core knows each by the beginning of this run's name.
 Answer<void> Planner::write_outer_caps() {
   constexpr const char* kOuter = "GPUFENCE_GPU_MEM_OUTER";
   if (!nested()) {
@@ -487,7 +487,8 @@ Answer<void> Planner::write_outer_caps() {
     if (i > 0) text += '/';
     if (levels[i].empty()) continue;
     auto caps = policies::parse_caps(levels[i]);
-    if (!caps) return tl::unexpected(Error{std::string(kOuter) + ' ' + levels[i], caps.error().why, "unset it"});
+    if (!caps)
+      return tl::unexpected(Error{std::string(kOuter) + ' ' + levels[i], caps.error().why, "unset it"});
     if (moves && !caps->by_position.empty()) {
       const auto& outer = outer_positions();
       if (!outer) return tl::unexpected(outer.error());

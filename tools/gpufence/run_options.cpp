@@ -25,12 +25,14 @@ constexpr std::array kOptions{
     OptionSpec{0, "remap", "A=B,…",
                "a hard-coded cudaSetDevice(A) means ordinal B, and every other call that takes an\nordinal "
                "likewise; wrap: every ordinal modulo the view. Shared runtime only"},
-    OptionSpec{'m', "gpu-mem", "CAP",
-               "cap for the whole run, the program and all it starts, on each GPU: 8GiB · 50% ·\n0=8GiB,1=4GiB "
-               "(by position in what CUDA shows at the start) · unlimited",
-               false, "how much memory"},
+    OptionSpec{
+        'm', "gpu-mem", "CAP",
+        "cap for the whole run, the program and all it starts, on each GPU: 8GiB · 50% ·\n0=8GiB,1=4GiB "
+        "(by position in what CUDA shows at the start) · unlimited",
+        false, "how much memory"},
     OptionSpec{0, "gpu-mem-per-process", "CAP", "cap for each process on each GPU"},
-    OptionSpec{0, "diagnose", "LEVEL", "off · default · all (pointer arguments at each launch; CUPTI for static runtimes)", false,
+    OptionSpec{0, "diagnose", "LEVEL",
+               "off · default · all (pointer arguments at each launch; CUPTI for static runtimes)", false,
                "what is said"},
     OptionSpec{0, "backtrace", "[=N]",
                "call stacks in findings, native and Python, of N calls at most: 1 to 64,\nwithout N 16"},

@@ -238,8 +238,9 @@ namespace {
 
 // Of whom a cap of the run counts every process.
 const char* reach_of(const Standing& standing) {
-  const bool shared = std::any_of(standing.caps.begin(), standing.caps.end(),
-                                  [](const StandingCap& cap) { return cap.option == std::string_view("--gpu-mem"); });
+  const bool shared = std::any_of(standing.caps.begin(), standing.caps.end(), [](const StandingCap& cap) {
+    return cap.option == std::string_view("--gpu-mem");
+  });
   if (!shared || standing.run.empty()) return "process";
   return ledger::container() != 0 ? "container" : "host";
 }
@@ -290,8 +291,7 @@ std::string text_of(const Standing& standing) {
     row("cap", cap_text(cap.caps, standing.positions) + " (" + cap.option + ')' +
                    (standing.fenced == Fenced::no ? ", not in force" : ""));
   if (standing.caps.empty()) row("cap", "none");
-  if (!standing.caps.empty() && holds)
-    row("reach", reach_text(standing));
+  if (!standing.caps.empty() && holds) row("reach", reach_text(standing));
   if (standing.denies_on_error && standing.fenced != Fenced::no)
     row("on error", "CUDA is denied if the fence can't work: " + standing.denies_because);
   else if (standing.fenced != Fenced::no)
