@@ -71,6 +71,21 @@ def loses_only_the_part_that_hangs(build):
     assert 8 not in could_not and 10 not in could_not
 
 
+def loses_only_the_check_that_hangs(build):
+    with tempfile.TemporaryDirectory(prefix="gpufence-rehearsal-") as directory:
+        machine = pathlib.Path(directory) / "slow.toml"
+        machine.write_text('[[gpu]]\nmodel = "h100"\n[[slow]]\ncall = "cuGraphDebugDotPrint"\nms = 100000\n')
+        with tempfile.TemporaryDirectory(prefix="gpufence-rehearsal-") as out:
+            process = start("--build", build, f"--rehearse={machine}", "--conformance-seconds", 20, "--out", out,
+                            *(f"--limit={part}=1" for part in ("pools", "cost", "managed", "masks")))
+            told = json.loads((pathlib.Path(out) / "report.json").read_text())
+    driver = told["conformance"]["driver"]
+    hung = [name for name, words in driver["failed"].items() if words == "it took longer than its program had"]
+    assert hung == ["Graphs.DotFilesDescribeTheGraph"], driver["failed"]
+    assert len(driver["passed"]) > 200
+    assert process.returncode == 1 and "failed: Graphs.DotFilesDescribeTheGraph" in process.stdout
+
+
 def says_that_there_is_no_gpu(build):
     process = start("--build", build, LD_LIBRARY_PATH=str(build / "sim"), GPUFENCE_SIM="")
     assert process.returncode == 77, process
@@ -79,7 +94,8 @@ def says_that_there_is_no_gpu(build):
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    for check in (goes_through_every_part, loses_only_the_part_that_hangs, says_that_there_is_no_gpu):
+    for check in (goes_through_every_part, loses_only_the_part_that_hangs, loses_only_the_check_that_hangs,
+                  says_that_there_is_no_gpu):
         check(build)
         print(f"{check.__name__}: holds")
 
