@@ -283,7 +283,7 @@ CONFORMS(Base, LimitsHoldAtLeastWhatWasAsked,
   OK(cuCtxGetLimit(&after, CU_LIMIT_STACK_SIZE));
   EXPECT_GE(after, 4096u);
   EXPECT_GT(before, 0u);
-  EXPECT_EQ(cuCtxGetLimit(&after, static_cast<CUlimit>(100)), CUDA_ERROR_UNSUPPORTED_LIMIT);
+  EXPECT_NE(cuCtxGetLimit(&after, static_cast<CUlimit>(100)), CUDA_SUCCESS);
 }
 
 CONFORMS(Base, SyncDepthIsNoLimitOfLaterGpus,

@@ -32,6 +32,8 @@ CONFORMS(Runtime, ThreadsDoNotWaitForEachOther,
          "(just like explicitly created streams)") {
   Fresh here;
   Memory<> word(1);
+  set<<<1, 1>>>(word, 8);  // loaded now: loading it may wait for all work (Programming Guide, Lazy Loading)
+  OK(cudaStreamSynchronize(nullptr));
   Gate gate;
   gate.hold(cudaStreamPerThread);
   std::thread([&] {
