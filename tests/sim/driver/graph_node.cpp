@@ -782,18 +782,3 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* out) {
     return CUDA_SUCCESS;
   });
 }
-
-// ---- What the simulator lacks ----
-
-CUresult cuGraphAddExternalSemaphoresSignalNode(CUgraphNode*, CUgraph, const CUgraphNode*, size_t,
-                                                const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS*) {
-  return initialised(__func__, no_semaphores);
-}
-CUresult cuGraphAddExternalSemaphoresWaitNode(CUgraphNode*, CUgraph, const CUgraphNode*, size_t,
-                                              const CUDA_EXT_SEM_WAIT_NODE_PARAMS*) {
-  return initialised(__func__, no_semaphores);
-}
-CUresult cuGraphAddBatchMemOpNode(CUgraphNode*, CUgraph, const CUgraphNode*, size_t,
-                                  const CUDA_BATCH_MEM_OP_NODE_PARAMS*) {
-  return initialised(__func__, no_batches);
-}

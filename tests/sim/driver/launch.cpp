@@ -120,8 +120,6 @@ CUresult run(Work& work) {
   return result;
 }
 
-}  // namespace
-
 CUresult gather_params(const ptx::Function& code, void** params, void** extra, std::vector<uint8_t>& out) {
   if (params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
   out.assign(code.param_bytes, 0);
@@ -147,6 +145,8 @@ CUresult gather_params(const ptx::Function& code, void** params, void** extra, s
   memcpy(out.data(), buffer, code.param_bytes);
   return CUDA_SUCCESS;
 }
+
+}  // namespace
 
 CUresult plan_kernel(Context& context, CUfunction handle, KernelRequest request,
                      std::shared_ptr<const KernelPlan>* out) {

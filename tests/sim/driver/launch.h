@@ -40,8 +40,6 @@ struct KernelPlan {
 // (CUDA_ERROR_INVALID_HANDLE). CUDA_ERROR_NOT_SUPPORTED, after GF601: the interpreter can't run it.
 CUresult plan_kernel(Context& context, CUfunction handle, KernelRequest request,
                      std::shared_ptr<const KernelPlan>* out);
-// What a kernel's parameters are, one behind the other as it reads them.
-CUresult gather_params(const ptx::Function& code, void** params, void** extra, std::vector<uint8_t>& out);
 
 // One run of it, as enqueue() takes it.
 struct PlannedRun {
