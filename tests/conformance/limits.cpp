@@ -34,7 +34,7 @@ CONFORMS(
   Primary here;
   NEEDS(attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9, "compute capability 9.0");
   Memory memory(64 * 64 * 4);
-  alignas(64) CUtensorMap map, untouched;
+  CUtensorMap map, untouched;
   memset(&map, 0, sizeof map);
   memset(&untouched, 0, sizeof untouched);
   const cuuint64_t extent[] = {64, 64}, stride[] = {64 * 4};

@@ -314,6 +314,8 @@ CONFORMS(Runtime, PropertiesAreOfTheDriversDevice,
     CUuuid uuid;
     size_t total = 0;
     EXPECT_EQ(cuDeviceGetName(name, sizeof name, device), CUDA_SUCCESS);
+    NEEDS(strstr(name, "MIG") == nullptr,
+          "a GPU that is not split");  // cuDeviceGetUuid tells of the instance
     EXPECT_EQ(cuDeviceGetUuid(&uuid, device), CUDA_SUCCESS);
     EXPECT_EQ(cuDeviceTotalMem(&total, device), CUDA_SUCCESS);
     EXPECT_STREQ(prop.name, name);
