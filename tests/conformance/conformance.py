@@ -2,7 +2,8 @@
 """Runs the conformance programs on simulated machines, and looks whether the checks themselves are in shape.
 
   conformance.py run PROGRAM --sim DIR --machine M [--machine M…]   every check of the program on every machine: none
-      fails but the known differences (README.md), which must; and each runs on one machine at least
+      fails but the known differences (README.md), which must; and each runs on one machine at least. With --fence
+      GPUFENCE the same under a fence that watches for everything: it changes nothing
   conformance.py shape PROGRAM… --minimum N    each check names a source, no two have the same one or the same body, and
       no group has fewer than twelve
 """
@@ -50,25 +51,26 @@ def results(report):
     return seen
 
 
-def run_on(program, sim, machine):
+def run_on(program, sim, machine, fence=None):
     with tempfile.TemporaryDirectory(prefix="gpufence-conformance-") as scratch:
         path = pathlib.Path(scratch) / "report.json"
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("GPUFENCE_", "CUDA_", "GTEST_"))}
-        environment |= {"GPUFENCE_SIM": machine, "GPUFENCE_SIM_DIR": scratch, "LD_LIBRARY_PATH": sim}
-        process = subprocess.run([program, f"--gtest_output=json:{path}"], env=environment, text=True,
+        environment |= {"GPUFENCE_SIM": machine, "GPUFENCE_SIM_DIR": scratch, "LD_LIBRARY_PATH": sim, "XDG_STATE_HOME": scratch}
+        fenced = [fence, "run", "--diagnose", "all", "-q", "--"] if fence else []
+        process = subprocess.run([*fenced, program, f"--gtest_output=json:{path}"], env=environment, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if not path.exists():
             sys.exit(f"{program} on {machine} ended with {process.returncode}:\n{process.stdout[-4000:]}")
         return results(json.loads(path.read_text()))
 
 
-def run(program, sim, machines):
+def run(program, sim, machines, fence=None):
     wrong, ran = [], set()
     different = known_differences()
     names = {f"{group}.{name}" for group, name, _ in listed([program])}
     for machine in machines:
-        seen = run_on(program, sim, machine)
+        seen = run_on(program, sim, machine, fence)
         for lost in sorted(names - seen.keys()):
             wrong.append(f"{lost} was not run on {machine}")
         for name, (outcome, words) in seen.items():
@@ -146,11 +148,12 @@ def main():
     runs.add_argument("program")
     runs.add_argument("--sim", required=True)
     runs.add_argument("--machine", action="append", required=True)
+    runs.add_argument("--fence", help="the command gpufence")
     shapes = commands.add_parser("shape")
     shapes.add_argument("programs", nargs="+")
     shapes.add_argument("--minimum", type=int, required=True)
     a = parser.parse_args()
-    wrong = run(a.program, a.sim, a.machine) if a.command == "run" else shape(a.programs, a.minimum)
+    wrong = run(a.program, a.sim, a.machine, a.fence) if a.command == "run" else shape(a.programs, a.minimum)
     if wrong:
         sys.exit("\n".join(wrong))
 

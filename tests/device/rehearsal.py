@@ -59,6 +59,7 @@ def goes_through_every_part(build):
     assert fence["run -d 1"] == "status 0, that GPU alone"
     assert "held at most 1073741824 bytes, GF401 said" in fence["run -m 1GiB, driver API"]
     assert fence["cudaSetDevice(99)"].startswith("GF101: ")
+    assert told["changed by the fence"] == []
     for program in ("driver", "runtime"):
         assert len(told["conformance"][program]["passed"]) >= 60, told["conformance"][program]["failed"]
 
@@ -77,7 +78,7 @@ def loses_only_the_check_that_hangs(build):
         machine.write_text('[[gpu]]\nmodel = "h100"\n[[slow]]\ncall = "cuGraphDebugDotPrint"\nms = 100000\n')
         with tempfile.TemporaryDirectory(prefix="gpufence-rehearsal-") as out:
             process = start("--build", build, f"--rehearse={machine}", "--conformance-seconds", 20, "--out", out,
-                            *(f"--limit={part}=1" for part in ("pools", "cost", "managed", "masks")))
+                            *(f"--limit={part}=1" for part in ("pools", "cost", "managed", "masks", "conformance under the fence")))
             told = json.loads((pathlib.Path(out) / "report.json").read_text())
     driver = told["conformance"]["driver"]
     hung = [name for name, words in driver["failed"].items() if words == "it took longer than its program had"]
