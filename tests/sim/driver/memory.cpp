@@ -55,15 +55,24 @@ bool reserve(Device& device, uint64_t bytes) {
   if (occupancy.reserve(device.host_index, bytes)) return true;
   if (bytes > device.gpu->memory_bytes) return false;
   std::lock_guard<std::mutex> held(device.lock);
+  const auto each_managed = [&](auto visit) {
+    driver().contexts.each_live([&](Context* context) {
+      if (context->device != &device || context->managed_blocks == 0) return;
+      for (Block* block = context->blocks; block != nullptr; block = block->context_next)
+        if (block->managed && block->resident != 0) visit(*block);
+    });
+  };
+  // What can't be had moves nothing.
+  uint64_t movable = 0;
+  each_managed([&](const Block& block) { movable += block.resident; });
+  const uint64_t used = occupancy.used(device.host_index);
+  if (used - std::min(used, movable) > device.gpu->memory_bytes - bytes) return false;
   bool done = false;
-  driver().contexts.each_live([&](Context* context) {
-    if (context->device != &device || context->managed_blocks == 0) return;
-    for (Block* block = context->blocks; block != nullptr && !done; block = block->context_next) {
-      if (!block->managed || block->resident == 0) continue;
-      occupancy.release(device.host_index, block->resident);
-      block->resident = 0;
-      done = occupancy.reserve(device.host_index, bytes);
-    }
+  each_managed([&](Block& block) {
+    if (done) return;
+    occupancy.release(device.host_index, block.resident);
+    block.resident = 0;
+    done = occupancy.reserve(device.host_index, bytes);
   });
   return done;
 }

@@ -148,6 +148,19 @@ TEST(Managed, MemoryMayBeMoreThanTheCardHas) {
   });
 }
 
+TEST(Managed, MemoryStaysWhereMakingRoomWouldNotBeEnough) {
+  on_small_card([] {
+    CUdeviceptr managed = 0, plain = 0, more = 0;
+    OK(cuMemAllocManaged(&managed, 10 * kMiB, CU_MEM_ATTACH_GLOBAL));
+    OK(cuMemAlloc(&plain, 60 * kMiB));
+    EXPECT_EQ(free_memory(), 26 * kMiB);
+    EXPECT_EQ(cuMemAlloc(&more, 37 * kMiB), CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(free_memory(), 26 * kMiB);
+    OK(cuMemAlloc(&more, 36 * kMiB));  // with all that can move
+    EXPECT_EQ(free_memory(), 0u);
+  });
+}
+
 TEST(Managed, MemoryCountsWhereItWasPrefetchedTo) {
   on_small_card([] {
     CUdeviceptr memory = 0;
