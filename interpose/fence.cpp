@@ -15,6 +15,7 @@
 #include "dispatch/dispatch.h"
 #include "hooks/choice.h"
 #include "hooks/mask.h"
+#include "hooks/stores.h"
 #include "hooks/watch.h"
 #include "journal/log_file.h"
 #include "journal/process_file.h"
@@ -256,9 +257,7 @@ journal::Report make_report(const std::string& run_id) {
     report.notes.push_back("the program's ordinals are remapped (" + policies::to_text(*to.remap) +
                            "); GPUs are named by CUDA's own");
   if (!to.caps.empty()) {
-    report.notes.emplace_back(
-        "caps count cuMemAlloc, cuMemAllocPitch and cuMemAllocManaged: pools, arrays and mapped memory are "
-        "not capped yet");
+    report.notes.emplace_back("caps don't count what contexts and code themselves take, and imported memory");
   }
   return report;
 }
@@ -315,6 +314,9 @@ void in_forked_child() noexcept {
   if (!hooks::have_rules()) return;
   if (hooks::Visible* seen = hooks::visible(); seen != nullptr) {
     seen->ledger->forget_after_fork();
+    seen->mapped.forget_after_fork();
+    hooks::Stores::get().forget_after_fork();
+    hooks::forget_executables_after_fork();
     if (seen->tally != nullptr) seen->tally->forget_after_fork();
     if (seen->owners != nullptr) seen->owners->forget_after_fork();
     hooks::in_dead_child.store((hooks::rules().needs & dispatch::kFindings) != 0);

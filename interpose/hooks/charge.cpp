@@ -6,6 +6,7 @@
 
 #include "hooks/finding.h"
 #include "hooks/scopes.h"
+#include "hooks/stores.h"
 #include "journal/write.h"
 #include "ledger/scope_path.h"
 #include "observe/process.h"
@@ -32,7 +33,9 @@ std::optional<Place> place_of_current_context() noexcept {
 }
 
 ledger::Booked reserve(const Place& place, std::uint64_t bytes) noexcept {
-  const ledger::Booked booked = reserve_unseen(place, bytes);
+  ledger::Booked booked = reserve_unseen(place, bytes);
+  // Nobody is refused for memory that lies unused in this process's own pools.
+  if (!booked.ok() && Stores::get().reclaim(place.row)) booked = reserve_unseen(place, bytes);
   if (!booked.ok()) place.seen->ledger->count_refusal(place.row);
   return booked;
 }

@@ -5,6 +5,7 @@
 #include "hooks/choice.h"
 #include "hooks/mask.h"
 #include "hooks/reach.h"
+#include "hooks/stores.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -64,6 +65,7 @@ CUresult destroyed(CUcontext context, Destroy destroy) noexcept {
   const CUresult result = destroy();
   if (result != CUDA_SUCCESS || context == nullptr) return result;
   if (seen != nullptr) seen->ledger->release_context(context, mark);
+  Stores::get().look();
   if (known != nullptr) known->forget_context(context, owned);
   return result;
 }
@@ -81,6 +83,7 @@ CUresult primary_released(CUdevice device, Release release, Gone gone) noexcept 
   if (seen == nullptr || result != CUDA_SUCCESS || context == nullptr || !gone()) return result;
   note_context_gone(device);
   seen->ledger->release_context(context, mark);
+  Stores::get().look();
   if (known != nullptr) known->forget_context(context, owned);
   return result;
 }
@@ -204,13 +207,15 @@ HOOK(cuCtxDisablePeerAccess, dispatch::kFindings, (CUcontext peerContext)) {
 }
 
 // Where the fault of an earlier launch comes out.
-HOOK(cuCtxSynchronize, dispatch::kPointers, (void)) {
+HOOK(cuCtxSynchronize, dispatch::kPointers | dispatch::kMemory, (void)) {
   const CUresult result = real<&::cuCtxSynchronize>();
+  Stores::get().synchronised();
   if (result != CUDA_SUCCESS) explain_fault(result);
   return result;
 }
-HOOK(cuCtxSynchronize_v2, dispatch::kPointers, (CUcontext ctx)) {
+HOOK(cuCtxSynchronize_v2, dispatch::kPointers | dispatch::kMemory, (CUcontext ctx)) {
   const CUresult result = real<&::cuCtxSynchronize_v2>(ctx);
+  Stores::get().synchronised();
   if (result != CUDA_SUCCESS) explain_fault(result);
   return result;
 }

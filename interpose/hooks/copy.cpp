@@ -126,15 +126,6 @@ HOOK(cuPointerGetAttribute, dispatch::kFindings,
   return asked_for_address(result, ptr, __builtin_return_address(0));
 }
 
-// The addresses may stand for memory of another GPU from then on.
-HOOK(cuMemMap, kCounted,
-     (CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-      unsigned long long flags)) {
-  const CUresult result = real<&::cuMemMap>(ptr, size, offset, handle, flags);
-  if (result == CUDA_SUCCESS) forget_owners_of(ptr, size);
-  return result;
-}
-
 #define TO_DEVICE(function)                                                              \
   HOOK(function, kCounted, (CUdeviceptr dstDevice, const void* srcHost, size_t bytes)) { \
     return copied(real<&::function>(dstDevice, srcHost, bytes), dstDevice);              \

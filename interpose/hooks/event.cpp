@@ -4,6 +4,7 @@
 #include "hooks/arguments.h"
 #include "hooks/choice.h"
 #include "hooks/launch.h"
+#include "hooks/stores.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -94,8 +95,9 @@ HOOK(cuEventElapsedTime_v2, kNeeds, (float* pMilliseconds, CUevent hStart, CUeve
 }
 
 // Where the fault of an earlier launch comes out.
-HOOK(cuEventSynchronize, dispatch::kPointers, (CUevent hEvent)) {
+HOOK(cuEventSynchronize, dispatch::kPointers | dispatch::kMemory, (CUevent hEvent)) {
   const CUresult result = real<&::cuEventSynchronize>(hEvent);
+  Stores::get().synchronised();
   if (result != CUDA_SUCCESS) explain_fault(result);
   return result;
 }

@@ -33,12 +33,12 @@ CUresult launched(CUfunction function, CUstream stream, void** params, void** ex
   return result;
 }
 
+}  // namespace
+
 CUresult launched_graph(CUresult result) noexcept {
   if (const Visible* seen = visible(); result == CUDA_SUCCESS && seen != nullptr) count_launch(*seen);
   return result;
 }
-
-}  // namespace
 
 void explain_launch(const void* function, CUstream stream, const observe::Call& call,
                     const char* kernel) noexcept {
@@ -115,14 +115,6 @@ HOOK(cuLaunchCooperativeKernel_ptsz, kNeeds,
         return real<&::cuLaunchCooperativeKernel_ptsz>(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY,
                                                        blockDimZ, sharedMemBytes, hStream, kernelParams);
       });
-}
-
-// A graph's kernels and copies count as one launch.
-HOOK(cuGraphLaunch, kNeeds, (CUgraphExec hGraphExec, CUstream hStream)) {
-  return launched_graph(real<&::cuGraphLaunch>(hGraphExec, hStream));
-}
-HOOK(cuGraphLaunch_ptsz, kNeeds, (CUgraphExec hGraphExec, CUstream hStream)) {
-  return launched_graph(real<&::cuGraphLaunch_ptsz>(hGraphExec, hStream));
 }
 
 }  // namespace gpufence::hooks

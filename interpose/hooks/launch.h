@@ -16,4 +16,7 @@ namespace gpufence::hooks {
 void explain_launch(const void* function, CUstream stream, const observe::Call& call,
                     const char* kernel = nullptr) noexcept;
 
+// Counts the launch of a graph, if it was one.
+CUresult launched_graph(CUresult result) noexcept;
+
 }  // namespace gpufence::hooks

@@ -1,6 +1,7 @@
 // The memory chapter: the cuMemAlloc family and its frees. v1 names are here because ctypes users reach them;
 // their sizes and addresses are 32 bits wide.
 #include "hooks/charge.h"
+#include "hooks/stores.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -119,8 +120,12 @@ HOOK(cuMemAllocManaged, kNeeds, (CUdeviceptr * dptr, size_t bytesize, unsigned i
       [&] { return static_cast<std::uint64_t>(*dptr); }, free_again);
 }
 
+// Memory of pools and graphs may be freed by it too, and has then been waited for.
 HOOK(cuMemFree_v2, kNeeds, (CUdeviceptr dptr)) {
-  return freed(dptr, [&] { return real<&::cuMemFree_v2>(dptr); });
+  const CUresult result = freed(dptr, [&] { return real<&::cuMemFree_v2>(dptr); });
+  Stores::get().freed();
+  Stores::get().synchronised();
+  return result;
 }
 
 HOOK(cuMemFree, kNeeds, (CUdeviceptr_v1 dptr)) {
@@ -129,10 +134,12 @@ HOOK(cuMemFree, kNeeds, (CUdeviceptr_v1 dptr)) {
 
 // CUDA lets stream-ordered frees take what cuMemAlloc gave. Whatever else they are given has no holding here.
 HOOK(cuMemFreeAsync, kNeeds, (CUdeviceptr dptr, CUstream hStream)) {
+  Stores::get().freed();
   return freed(dptr, [&] { return real<&::cuMemFreeAsync>(dptr, hStream); });
 }
 
 HOOK(cuMemFreeAsync_ptsz, kNeeds, (CUdeviceptr dptr, CUstream hStream)) {
+  Stores::get().freed();
   return freed(dptr, [&] { return real<&::cuMemFreeAsync_ptsz>(dptr, hStream); });
 }
 

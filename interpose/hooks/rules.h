@@ -14,6 +14,7 @@
 #include "dispatch/hook.h"
 #include "journal/journal.h"
 #include "ledger/ledger.h"
+#include "ledger/mapped.h"
 #include "observe/call.h"
 #include "observe/devices.h"
 #include "observe/owners.h"
@@ -82,6 +83,7 @@ struct Visible {
   };
   std::vector<SharedCaps> shared;                     // as the ledger's scopes
   std::unique_ptr<ledger::Ledger> ledger;             // row = ordinal
+  ledger::Mapped mapped;                              // memory without an address of its own
   bool counters_kept = false;                         // its rows outlive the process
   std::unique_ptr<std::atomic<bool>[]> refusal_said;  // by ordinal
   std::unique_ptr<observe::Owners> owners;            // null where one GPU is visible

@@ -3,6 +3,7 @@
 #include "hooks/arguments.h"
 #include "hooks/choice.h"
 #include "hooks/mask.h"
+#include "hooks/stores.h"
 
 namespace gpufence::hooks {
 namespace {
@@ -73,13 +74,15 @@ HOOK(cuStreamDestroy_v2, kNeeds, (CUstream hStream)) {
 }
 
 // Where the fault of an earlier launch comes out.
-HOOK(cuStreamSynchronize, dispatch::kPointers, (CUstream hStream)) {
+HOOK(cuStreamSynchronize, dispatch::kPointers | dispatch::kMemory, (CUstream hStream)) {
   const CUresult result = real<&::cuStreamSynchronize>(hStream);
+  Stores::get().synchronised();
   if (result != CUDA_SUCCESS) explain_fault(result);
   return result;
 }
-HOOK(cuStreamSynchronize_ptsz, dispatch::kPointers, (CUstream hStream)) {
+HOOK(cuStreamSynchronize_ptsz, dispatch::kPointers | dispatch::kMemory, (CUstream hStream)) {
   const CUresult result = real<&::cuStreamSynchronize_ptsz>(hStream);
+  Stores::get().synchronised();
   if (result != CUDA_SUCCESS) explain_fault(result);
   return result;
 }

@@ -124,10 +124,19 @@ bool Ledger::insert(std::uint64_t address, const Holding& holding) noexcept {
 bool Ledger::commit(std::uint64_t address, Holding holding) noexcept {
   holding.epoch = epoch_.load(std::memory_order_relaxed);
   if (!insert(address, holding)) return false;
-  rows_[holding.row].allocations.fetch_add(1, std::memory_order_relaxed);
-  // Here, not where it was reserved: what the driver then refuses was never held.
-  raise_peak(rows_[holding.row], rows_[holding.row].held.load(std::memory_order_relaxed));
+  count_allocation(holding.row);
   return true;
+}
+
+void Ledger::force(std::uint32_t row, std::uint64_t bytes) noexcept {
+  rows_[row].held.fetch_add(bytes, std::memory_order_relaxed);
+  for (const Shared& shared : scopes_) (void)shared.book->reserve(row, bytes, UINT64_MAX, UINT64_MAX);
+}
+
+// Here, not where it was reserved: what the driver then refuses was never held.
+void Ledger::count_allocation(std::uint32_t row) noexcept {
+  rows_[row].allocations.fetch_add(1, std::memory_order_relaxed);
+  raise_peak(rows_[row], rows_[row].held.load(std::memory_order_relaxed));
 }
 
 void Ledger::put_back(std::uint64_t address, const Holding& holding) noexcept {

@@ -91,8 +91,14 @@ class Ledger {
     return true;
   }
 
+  // Books what is held already, whatever the caps say.
+  void force(std::uint32_t row, std::uint64_t bytes) noexcept;
+
   // The driver refused: what was booked goes back.
   void cancel(std::uint32_t row, std::uint64_t bytes) noexcept { release_everywhere(row, bytes); }
+
+  // The driver gave memory that no address stands for.
+  void count_allocation(std::uint32_t row) noexcept;
 
   // A call of the program came back refused.
   void count_refusal(std::uint32_t row) noexcept {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -172,6 +174,63 @@ TEST_F(Capped, NvmlShowsTheScopesProcessesAlsoToWhoHasNoCuda) {
   const Result r = together({hold(0, 600), probe("asks_nvml") + " list"}, {.gpu_mem = "1GiB"});
   EXPECT_TRUE(r.says("total 1024 used 600 free 424 compute 7/0: other=600 v2 7/0: other=600"))
       << r.out << r.err;
+}
+
+// ---- Every way that CUDA has to take device memory ----
+
+struct Way {
+  const char* name;
+  std::uint64_t step;           // bytes of one allocation
+  std::uint64_t at_most_under;  // how far below the cap the first refusal may be. Bytes
+};
+
+class Families : public testing::TestWithParam<Way> {};
+constexpr std::uint64_t k64MiB = std::uint64_t{64} << 20, kOdd = std::uint64_t{74} << 20;
+// A pool takes whole steps of its own, which count: 74 MiB are 96 in one whose step is 32, and a cap of 1,024
+// MiB holds ten.
+constexpr std::uint64_t kOddPool = std::uint64_t{284} << 20;
+INSTANTIATE_TEST_SUITE_P(
+    Caps, Families,
+    testing::Values(Way{"alloc", k64MiB, 0}, Way{"alloc", kOdd, kOdd - 1}, Way{"alloc_v1", k64MiB, 0},
+                    Way{"pitch", k64MiB, 0}, Way{"pitch", kOdd, kOdd - 1}, Way{"managed", k64MiB, 0},
+                    Way{"async", k64MiB, 0}, Way{"async", kOdd, kOddPool}, Way{"async_ptsz", k64MiB, 0},
+                    Way{"pool", k64MiB, 0}, Way{"pool", kOdd, kOddPool}, Way{"vmm", k64MiB, 0},
+                    Way{"vmm", kOdd, kOdd - 1}, Way{"vmm_mapped", k64MiB, 0},
+                    Way{"vmm_mapped", kOdd, kOdd - 1}, Way{"array", k64MiB, 0}, Way{"array", kOdd, kOdd - 1},
+                    Way{"array3d", k64MiB, 0}, Way{"array3d", kOdd, kOdd - 1}, Way{"mipmap", k64MiB, 0},
+                    Way{"mipmap", kOdd, kOdd - 1}, Way{"graph", k64MiB, 0}, Way{"graph", kOdd, kOdd - 1},
+                    Way{"graph_node", k64MiB, 0}, Way{"captured", k64MiB, 0},
+                    Way{"captured", kOdd, kOdd - 1}),
+    [](const auto& info) {
+      return std::string(info.param.name) + '_' + std::to_string(info.param.step >> 20);
+    });
+
+TEST_P(Families, AreCappedAndGivenBack) {
+  Machine m;
+  m.add_gpu({.memory = 16_GiB});
+  const Way& way = GetParam();
+  const Result r = m.run({probe("families"), way.name, std::to_string(way.step)},
+                         {.gpu_mem = "1GiB", .options = {"--report-file", m.directory() / "report.json"}});
+  std::uint64_t obtained = 0, free = 0;
+  char answer[64] = "", name[64] = "";
+  ASSERT_EQ(std::sscanf(r.out.c_str(), "%63s %lu %63s free %lu", name, &obtained, answer, &free), 4)
+      << r.out << r.err;
+  EXPECT_STREQ(answer, "CUDA_ERROR_OUT_OF_MEMORY");
+  EXPECT_LE(obtained, 1_GiB);
+  EXPECT_GE(obtained + way.at_most_under, 1_GiB);
+  EXPECT_EQ(free, 1_GiB);  // nothing is left in the books
+  EXPECT_TRUE(r.complains("GF401 warning: ")) << r.err;
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+  const auto report = nlohmann::json::parse(std::ifstream(m.directory() / "report.json"));
+  EXPECT_FALSE(report.at("findings").contains("GF503")) << report.dump();
+  EXPECT_LE(report.at("gpus").at(0).at("peak_bytes"), 1_GiB);
+}
+
+// The cap counts what a pool has reserved; what lies in it unused is given back before anything else is
+// refused.
+TEST_F(Capped, APoolsSpareMemoryIsNoReasonToRefuse) {
+  const Result r = machine.run({probe("families"), "keeps", "67108864"}, with({.gpu_mem = "1GiB"}));
+  EXPECT_TRUE(r.says("keeps 1073741824 CUDA_ERROR_OUT_OF_MEMORY free 1073741824\n")) << r.out << r.err;
 }
 
 // ---- Books that can't be kept ----

@@ -16,7 +16,7 @@ TEST(Hooks, SayWhenAnEntryIsHookedOrWhyNot) {
                                "cuMemcpyHtoA_v2", "cuLaunchKernel", "cuCtxSynchronize"});
   EXPECT_EQ(r.out,
             "libcuda.so.1 of CUDA 13.0: 5 hooked, 1 left alone, 1 passed through\n"
-            "cuCtxSynchronize  hooked for findings at level all (context)\n"
+            "cuCtxSynchronize  hooked under a cap, with a report or for findings at level all (context)\n"
             "cuDeviceGet       hooked for findings or with --remap (device)\n"
             "cuDeviceGetCount  left alone: never altered, the runtime checks it: the view is a mask\n"
             "cuInit            hooked always (init)\n"

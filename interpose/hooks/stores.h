@@ -1,0 +1,128 @@
+// Memory that the driver keeps in store for a program: its pools, and what it holds for the graphs of a GPU.
+// What counts is what such a store has reserved, which the driver tells; it grows within allocations and
+// launches, and shrinks where the driver sees fit, at synchronising calls and trims.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+#include "hooks/charge.h"
+
+namespace gpufence::hooks {
+
+class Store {
+ public:
+  Store(std::uint32_t row, CUmemoryPool pool) : row_(row), pool_(pool) {}  // pool null: of graphs
+  [[nodiscard]] std::uint32_t row() const { return row_; }
+
+  // Books what `bytes` more may make the store grow, calls, and settles to what the driver then says. `undo`
+  // takes back what the call gave, where the store grew more than there was room for; null: it can't be taken
+  // back.
+  template <class Call, class Undo>
+  CUresult grown(Visible& seen, std::uint64_t bytes, const observe::Call& made, Call call,
+                 Undo undo) noexcept {
+    const Inside inside(*this);
+    if (const ledger::Booked booked = prepare(seen, bytes); !booked.ok())
+      return refuse({&seen, row_, nullptr}, bytes, booked, made);
+    const CUresult result = call();
+    const ledger::Booked booked = settle(seen, result == CUDA_SUCCESS);
+    if (booked.ok()) return result;
+    undo();
+    shrink(seen);
+    return refuse({&seen, row_, nullptr}, bytes, booked, made);
+  }
+
+  // Gives back what the driver has let go since. Never waits for who is in the store.
+  void look(Visible& seen) noexcept;
+  // Trims it to what is used, and gives that back. True if anything was.
+  bool reclaim(Visible& seen) noexcept;
+  // The pool is gone, and with it all that was not in use.
+  void gone(Visible& seen, std::uint64_t still_used) noexcept;
+  [[nodiscard]] std::uint64_t used() const noexcept { return read().used; }
+  // How often it was trimmed.
+  [[nodiscard]] unsigned trims() const noexcept { return trims_.load(std::memory_order_relaxed); }
+  void trimmed() noexcept { trims_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  // The store's lock, and who has it: a refusal within looks into all stores, this one too.
+  class Inside {
+   public:
+    explicit Inside(Store& store) : store_(store), guard_(store.lock_) {
+      store_.owner_.store(pthread_self(), std::memory_order_relaxed);
+    }
+    Inside(const Inside&) = delete;
+    ~Inside() { store_.owner_.store(pthread_t{}, std::memory_order_relaxed); }
+
+   private:
+    Store& store_;
+    std::lock_guard<std::mutex> guard_;
+  };
+  [[nodiscard]] bool is_mine() const noexcept {
+    return owner_.load(std::memory_order_relaxed) == pthread_self();
+  }
+
+  struct Reading {
+    bool known = false;
+    std::uint64_t reserved = 0, used = 0;
+  };
+  [[nodiscard]] Reading read() const noexcept;
+  [[nodiscard]] ledger::Booked prepare(Visible& seen, std::uint64_t bytes) noexcept;
+  [[nodiscard]] ledger::Booked settle(Visible& seen, bool allocated) noexcept;
+  void shrink(Visible& seen) noexcept;
+  void release_down_to(Visible& seen, std::uint64_t reserved) noexcept;
+
+  const std::uint32_t row_;
+  const CUmemoryPool pool_;
+  std::mutex lock_;
+  std::uint64_t charged_ = 0;
+  std::atomic<unsigned> trims_{0};
+  std::atomic<pthread_t> owner_{};
+};
+
+// In the child after fork.
+void forget_executables_after_fork() noexcept;
+
+// All of this process's. Leaked, as threads may still be in them while it exits.
+class Stores {
+ public:
+  static Stores& get() noexcept;
+
+  // Null: no store of this view's (of the host, imported, or out of host memory).
+  Store* of_pool(CUmemoryPool pool) noexcept;
+  Store* add_pool(CUmemoryPool pool, std::uint32_t row) noexcept;
+  void remove_pool(CUmemoryPool pool) noexcept;
+  Store* of_graphs(std::uint32_t row) noexcept;
+
+  // Something was freed into a store: the next synchronising call looks what came of it.
+  void freed() noexcept {
+    if (any_.load(std::memory_order_relaxed)) dirty_.store(true, std::memory_order_relaxed);
+  }
+  void synchronised() noexcept {
+    if (dirty_.load(std::memory_order_relaxed)) [[unlikely]]
+      look();
+  }
+  void look() noexcept;
+  // Before a refusal on that row: what lies there unused is given back. True if anything was.
+  bool reclaim(std::uint32_t row) noexcept;
+
+  void forget_after_fork() noexcept;
+
+ private:
+  template <class Visit>
+  void each(Visit visit) noexcept;
+
+  std::atomic<bool> any_{false}, dirty_{false};
+  std::shared_mutex lock_;
+  std::map<CUmemoryPool, std::unique_ptr<Store>> pools_;
+  std::map<std::uint32_t, std::unique_ptr<Store>> graphs_;
+};
+
+}  // namespace gpufence::hooks
