@@ -15,15 +15,18 @@ void expect_right(const Result& r) {
 }
 
 class EveryProgram : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Programs, EveryProgram,
-                         testing::Values("reductions", "scans", "transposes", "histograms", "n_body",
-                                         "monte_carlo", "heat_over_gpus", "overlapping_streams",
-                                         "cooperative_grid", "device_output", "objects", "lambdas",
-                                         "hash_table", "sorts", "life", "fractals", "digests",
-                                         "factorizations", "transforms", "graph_search", "graphs", "captures",
-                                         "graph_memory", "graph_updates", "graph_conditions", "graph_replays",
-                                         "faults", "half_precision", "training", "miscellany"),
-                         [](const auto& program) { return std::string(program.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Programs, EveryProgram,
+    testing::Values("reductions", "scans", "transposes", "histograms", "n_body", "monte_carlo",
+                    "heat_over_gpus", "overlapping_streams", "cooperative_grid", "device_output", "objects",
+                    "lambdas", "hash_table", "sorts", "life", "fractals", "digests", "factorizations",
+                    "transforms", "graph_search", "graphs", "captures", "graph_memory", "graph_updates",
+                    "graph_conditions", "graph_replays", "faults", "half_precision", "training", "miscellany",
+                    "pools", "image_filters", "layers_and_cubes", "volumes", "mipmaps", "shared_processes",
+                    "shared_pools", "staged_pipeline", "thread_streams", "occupancy", "conjugate_gradients",
+                    "priorities", "work_crew", "timers", "refusals_and_faults", "batched_copies",
+                    "just_in_time", "code_libraries", "device_facts", "graph_pipeline"),
+    [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryProgram, IsRightOnGpusInAnotherOrder) {
   FourGpus m;
@@ -31,7 +34,9 @@ TEST_P(EveryProgram, IsRightOnGpusInAnotherOrder) {
 }
 
 class EveryProgramOfFourGpus : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Programs, EveryProgramOfFourGpus, testing::Values("host_threads", "kinds_of_memory"),
+INSTANTIATE_TEST_SUITE_P(Programs, EveryProgramOfFourGpus,
+                         testing::Values("host_threads", "kinds_of_memory", "all_reduce", "growing_vector",
+                                         "prefetching", "symbols"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryProgramOfFourGpus, IsRightOnGpusInAnotherOrder) {
@@ -39,9 +44,36 @@ TEST_P(EveryProgramOfFourGpus, IsRightOnGpusInAnotherOrder) {
   expect_right(m.run({probe(std::string("program_") + GetParam())}, {.devices = "1,3,2,0"}));
 }
 
-TEST(Programs, ExchangeBetweenPeersToo) {
+class EveryProgramOfPeers : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, EveryProgramOfPeers,
+                         testing::Values("heat_over_gpus", "all_reduce", "growing_vector", "prefetching",
+                                         "staged_pipeline"),
+                         [](const auto& program) { return std::string(program.param); });
+
+TEST_P(EveryProgramOfPeers, IsRightBetweenPeersToo) {
   FourGpus m;
-  expect_right(m.gpufence({"run", "--sim", "4xh100", "-d", "2,0", "--", probe("program_heat_over_gpus")}));
+  expect_right(
+      m.gpufence({"run", "--sim", "4xh100", "-d", "2,0", "--", probe(std::string("program_") + GetParam())}));
+}
+
+// What asks for what there is not, on purpose, is warned of; the others are not.
+class EveryCorrectProgram : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Programs, EveryCorrectProgram,
+                         testing::Values("growing_vector", "image_filters", "layers_and_cubes", "volumes",
+                                         "mipmaps", "shared_processes", "shared_pools", "prefetching",
+                                         "staged_pipeline", "thread_streams", "occupancy",
+                                         "conjugate_gradients", "priorities", "all_reduce", "timers",
+                                         "symbols", "batched_copies", "just_in_time", "code_libraries",
+                                         "graph_pipeline"),
+                         [](const auto& program) { return std::string(program.param); });
+
+TEST_P(EveryCorrectProgram, IsNotWarnedOfAnythingByAFenceThatLooksForAll) {
+  FourGpus m;
+  const Result r = m.run({probe(std::string("program_") + GetParam())},
+                         {.devices = "1,3,2,0", .options = {"--diagnose", "all"}});
+  expect_right(r);
+  EXPECT_FALSE(r.complains("warning")) << r.err;
+  EXPECT_FALSE(r.complains("error")) << r.err;
 }
 
 }  // namespace

@@ -627,6 +627,11 @@ bool free_in(Pool& pool, uintptr_t address, const Ticket& after) {
   const uint64_t taken = found->second.taken;
   pool.allocations.erase(found);
   if (pool.imported) {
+    auto& leaving = pool.leaving;
+    leaving.erase(std::remove_if(leaving.begin(), leaving.end(),
+                                 [](const auto& piece) { return piece.second.after.done(); }),
+                  leaving.end());
+    if (!after.done()) leaving.push_back({address, {taken, after}});
     ++changes;
     return true;
   }
@@ -649,6 +654,8 @@ void add_pool_regions(Context& context, std::vector<ptx::Region>& regions) {
     if (pool->imported) {
       for (const auto& [address, allocation] : pool->allocations)
         regions.push_back({address, address + allocation.taken, writes});
+      for (const auto& [address, piece] : pool->leaving)
+        if (!piece.after.done()) regions.push_back({address, address + piece.bytes, writes});
     }
     // Whole segments, as a card protects pages: memory that a pool holds is mapped, freed or not.
     for (const auto& [address, segment] : pool->segments)

@@ -49,6 +49,8 @@ struct Pool {
   int follow_events = 1, opportunistic = 1, internal_dependencies = 1;
   std::map<uintptr_t, Segment> segments;
   std::map<uintptr_t, Allocation> allocations;
+  std::vector<std::pair<uintptr_t, Free>>
+      leaving;  // of imported pools: freed, and work before that still has it
   std::map<const Device*, CUmemAccess_flags> access;  // of other GPUs than its own
   // Addresses of its own, for memory that other processes may map or that is no GPU's.
   uintptr_t arena = 0;
