@@ -25,7 +25,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "pools", "image_filters", "layers_and_cubes", "volumes", "mipmaps", "shared_processes",
                     "shared_pools", "staged_pipeline", "thread_streams", "occupancy", "conjugate_gradients",
                     "priorities", "work_crew", "timers", "refusals_and_faults", "batched_copies",
-                    "just_in_time", "code_libraries", "device_facts", "graph_pipeline"),
+                    "just_in_time", "code_libraries", "device_facts", "graph_pipeline", "mixed_apis",
+                    "block_pipelines", "driver_copies", "textures_of_memory", "stream_words"),
     [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryProgram, IsRightOnGpusInAnotherOrder) {
@@ -64,7 +65,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, EveryCorrectProgram,
                                          "staged_pipeline", "thread_streams", "occupancy",
                                          "conjugate_gradients", "priorities", "all_reduce", "timers",
                                          "symbols", "batched_copies", "just_in_time", "code_libraries",
-                                         "graph_pipeline"),
+                                         "graph_pipeline", "mixed_apis", "block_pipelines", "driver_copies",
+                                         "textures_of_memory", "stream_words"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryCorrectProgram, IsNotWarnedOfAnythingByAFenceThatLooksForAll) {
