@@ -26,7 +26,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "shared_pools", "staged_pipeline", "thread_streams", "occupancy", "conjugate_gradients",
                     "priorities", "work_crew", "timers", "refusals_and_faults", "batched_copies",
                     "just_in_time", "code_libraries", "device_facts", "graph_pipeline", "mixed_apis",
-                    "block_pipelines", "driver_copies", "textures_of_memory", "stream_words"),
+                    "block_pipelines", "driver_copies", "textures_of_memory", "stream_words", "surfaces",
+                    "graph_edits", "busy_pools", "protections", "early_ends"),
     [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryProgram, IsRightOnGpusInAnotherOrder) {
@@ -66,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, EveryCorrectProgram,
                                          "conjugate_gradients", "priorities", "all_reduce", "timers",
                                          "symbols", "batched_copies", "just_in_time", "code_libraries",
                                          "graph_pipeline", "mixed_apis", "block_pipelines", "driver_copies",
-                                         "textures_of_memory", "stream_words"),
+                                         "textures_of_memory", "stream_words", "surfaces", "graph_edits",
+                                         "busy_pools", "protections", "early_ends"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryCorrectProgram, IsNotWarnedOfAnythingByAFenceThatLooksForAll) {
