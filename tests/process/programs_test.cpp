@@ -27,7 +27,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "priorities", "work_crew", "timers", "refusals_and_faults", "batched_copies",
                     "just_in_time", "code_libraries", "device_facts", "graph_pipeline", "mixed_apis",
                     "block_pipelines", "driver_copies", "textures_of_memory", "stream_words", "surfaces",
-                    "graph_edits", "busy_pools", "protections", "early_ends"),
+                    "graph_edits", "busy_pools", "protections", "early_ends", "capture_rules",
+                    "texture_modes"),
     [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryProgram, IsRightOnGpusInAnotherOrder) {
@@ -68,7 +69,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, EveryCorrectProgram,
                                          "symbols", "batched_copies", "just_in_time", "code_libraries",
                                          "graph_pipeline", "mixed_apis", "block_pipelines", "driver_copies",
                                          "textures_of_memory", "stream_words", "surfaces", "graph_edits",
-                                         "busy_pools", "protections", "early_ends"),
+                                         "busy_pools", "protections", "early_ends", "capture_rules",
+                                         "texture_modes"),
                          [](const auto& program) { return std::string(program.param); });
 
 TEST_P(EveryCorrectProgram, IsNotWarnedOfAnythingByAFenceThatLooksForAll) {

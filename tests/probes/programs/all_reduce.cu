@@ -69,6 +69,7 @@ static void work(int rank, std::vector<Rank>& ranks, Barrier& barrier, int piece
     else
       MUST(cudaMemcpyAsync(mine.values + in * piece, mine.incoming, bytes, cudaMemcpyDeviceToDevice,
                            mine.stream));
+    MUST(cudaGetLastError());
     MUST(cudaEventRecord(mine.used, mine.stream));
     barrier.wait();
   }

@@ -62,6 +62,7 @@ int main() {
     MUST(cudaMemPrefetchAsync(x, vector, here, 0, streams[gpu]));
     const int from = kRows * gpu / gpus, to = kRows * (gpu + 1) / gpus;
     multiply<<<(to - from + 127) / 128, 128, 0, streams[gpu]>>>(m, x, y, from, to);
+    MUST(cudaGetLastError());
   }
   for (const cudaStream_t stream : streams) MUST(cudaStreamSynchronize(stream));
   for (int row = 0; row < kRows; ++row) {

@@ -88,6 +88,7 @@ static void registered(std::vector<uint8_t>& file) {
     MUST(cudaMalloc(&device, sizeof first));
     MUST(cudaHostGetDevicePointer(&in_place, file.data(), 0));
     sums<<<1, 1>>>(in_place, device, 1);
+    MUST(cudaGetLastError());
     MUST(cudaMemcpy(&first, device, sizeof first, cudaMemcpyDeviceToHost));
     HOLDS(first == wanted[0], "on GPU %d", gpu);
     MUST(cudaFree(device));
