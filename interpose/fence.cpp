@@ -213,7 +213,7 @@ journal::Report make_report(const std::string& run_id) {
   report.reach = "this process";
   if (!hooks::have_rules()) return report;  // what the settings themselves gave rise to
   const Rules& to = hooks::rules();
-  if (!to.caps.empty()) report.reach = "the processes that share " + to.books.directory;
+  if (!to.caps.empty()) report.reach = "the processes of a cap's scope that share " + to.books.directory;
   if (const hooks::Visible* seen = hooks::visible(); seen != nullptr) {
     for (const observe::Device& device : seen->devices) {
       const auto at = static_cast<std::size_t>(device.ordinal);

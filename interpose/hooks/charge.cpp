@@ -4,6 +4,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "hooks/finding.h"
 #include "hooks/scopes.h"
 #include "hooks/stores.h"
@@ -57,13 +59,34 @@ std::string text_of(const ledger::Holder& holder) {
   return text;
 }
 
+// The one who holds the most beside this process, the rest together, and this process.
+std::string who_holds(const std::vector<ledger::Holder>& holders) {
+  std::string text;
+  std::uint64_t rest = 0, own = 0;
+  std::size_t count = 0;
+  for (const ledger::Holder& holder : holders) {
+    if (holder.pid == ::getpid() && holder.pid_namespace == ledger::pid_namespace()) {
+      own += holder.bytes;
+    } else if (text.empty()) {
+      text = "; " + text_of(holder) + " holds " + policies::format_size(holder.bytes);
+    } else {
+      rest += holder.bytes;
+      ++count;
+    }
+  }
+  if (text.empty()) return text;
+  if (count > 0) text += ", " + std::to_string(count) + " more " + policies::format_size(rest);
+  if (own > 0) text += ", this process " + policies::format_size(own);
+  return text;
+}
+
 // The cap that refused, what its scope holds under it, and who holds the most of that beside this process.
 struct Refusing {
   const policies::Cap* cap = nullptr;
   const CapRule* rule = nullptr;  // null: of this process alone
   std::uint64_t held = 0;
   bool over_all = false;
-  std::optional<ledger::Holder> other;
+  std::string who;  // "; pid 4711 "python notebook" holds 5 GiB, 3 more 1 GiB, this process 2 GiB"
 };
 
 Refusing refusing(const Visible& seen, std::uint32_t row, std::uint64_t bytes, const ledger::Booked& why) {
@@ -77,11 +100,7 @@ Refusing refusing(const Visible& seen, std::uint32_t row, std::uint64_t bytes, c
     found.held = book.held_in_total();
     found.over_all = true;
   }
-  for (const ledger::Holder& holder : book.holders(row)) {
-    if (holder.pid == ::getpid() && holder.pid_namespace == ledger::pid_namespace()) continue;
-    found.other = holder;
-    break;
-  }
+  found.who = who_holds(book.holders(row));
   return found;
 }
 
@@ -100,8 +119,8 @@ CUresult say_unavailable(const Place& place, const ledger::Booked& why) noexcept
 
 }  // namespace
 
-CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& why,
-                const observe::Call& made) noexcept {
+CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& why, const observe::Call& made,
+                std::uint64_t taken) noexcept {
   if (why.answer == ledger::Booked::Answer::no_answer) return say_unavailable(place, why);
   const Visible& seen = *place.seen;
   const observe::Device& device = seen.devices[place.row];
@@ -125,9 +144,10 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& w
     finding.bytes = bytes;
     std::string& message = finding.message;
     message = finding.api + " of " + policies::format_size(bytes) + " on " + full_name(device) + " refused";
-    const Refusing by = refusing(seen, place.row, bytes, why);
+    const std::uint64_t wanted = std::max(bytes, taken);
+    const Refusing by = refusing(seen, place.row, wanted, why);
     if (by.cap != nullptr) {
-      const policies::Verdict verdict = policies::decide({bytes, by.held}, by.cap);
+      const policies::Verdict verdict = policies::decide({wanted, by.held}, by.cap);
       finding.held = by.held;
       finding.cap = by.cap->bytes;
       finding.scope = by.rule != nullptr ? name_of(by.rule->scope) : "process";
@@ -135,7 +155,8 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& w
       message += ": " + (by.rule != nullptr ? whose(*by.rule, rules()) : "this process") + " holds " +
                  policies::format_size(by.held) + " of its " + policies::format_size(by.cap->bytes) +
                  (by.over_all ? " on all GPUs (" : " (") + by.cap->rule + ")";
-      if (by.other) message += "; " + text_of(*by.other) + " holds " + policies::format_size(by.other->bytes);
+      message += by.who;
+      if (wanted > bytes) message += "; its pool takes " + policies::format_size(wanted) + " for it";
       if (verdict.to_free > 0)
         message += "; freeing " + policies::format_size(verdict.to_free) + " is enough";
       if (!verdict.allowed && verdict.to_free == 0) message += "; it alone is more than the cap";

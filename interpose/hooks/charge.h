@@ -17,9 +17,9 @@ struct Place {
 [[nodiscard]] std::optional<Place> gpu_of_current_context() noexcept;
 
 // Says GF401 (once a GPU; later ones count), or GF503 where the books could not be had, and gives CUDA's own
-// out-of-memory.
-CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& why,
-                const observe::Call& call) noexcept;
+// out-of-memory. `taken`: what the driver would take for it, where that is more.
+CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& why, const observe::Call& call,
+                std::uint64_t taken = 0) noexcept;
 
 // Whether the row may hold `bytes` more: decide() at the instant of the reservation.
 [[nodiscard]] ledger::Booked reserve(const Place& place, std::uint64_t bytes) noexcept;

@@ -203,6 +203,8 @@ void say_ended(const std::optional<std::string>& mask, const std::vector<observe
   if (to.view || !mask || to.host_gpus.empty()) return;
   const policies::MaskReading reading = policies::read_mask(*mask, to.host_gpus);
   if (!reading.ended_by) return;
+  // Which slices a GPU has is not known here; CUDA took it.
+  if (devices.size() > reading.gpus.size() && reading.ended_by->entry.starts_with("MIG-")) return;
   std::string left = devices.empty() ? "no GPU is" : devices.size() == 1 ? "one GPU is" : "these GPUs are";
   left += " visible";
   for (std::size_t i = 0; i < devices.size(); ++i) left += (i > 0 ? ", " : ": ") + row_text(devices[i]);

@@ -32,12 +32,14 @@ class Store {
     const Inside inside(*this);
     if (const ledger::Booked booked = prepare(seen, bytes); !booked.ok())
       return refuse({&seen, row_, nullptr}, bytes, booked, made);
+    const std::uint64_t before = read().reserved;
     const CUresult result = call();
     const ledger::Booked booked = settle(seen, result == CUDA_SUCCESS);
     if (booked.ok()) return result;
+    const std::uint64_t after = read().reserved;
     undo();
     shrink(seen);
-    return refuse({&seen, row_, nullptr}, bytes, booked, made);
+    return refuse({&seen, row_, nullptr}, bytes, booked, made, after > before ? after - before : 0);
   }
 
   // Gives back what the driver has let go since. Never waits for who is in the store.

@@ -78,7 +78,7 @@ std::string first_line(const char* path) {
 // "python train.py", cut to what fits
 std::string own_name() {
   const Descriptor file(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
-  char text[39] = "";
+  char text[4096] = "";
   const ssize_t length = file.get() >= 0 ? ::read(file.get(), text, sizeof text) : 0;
   std::string name(text, length > 0 ? static_cast<std::size_t>(length) : 0);
   while (!name.empty() && name.back() == '\0') name.pop_back();
@@ -217,16 +217,19 @@ tl::expected<void, std::string> ScopeBook::check_file(const std::string& path, i
 }
 
 tl::expected<void, std::string> ScopeBook::check_header(const std::string& path, const Header& header,
-                                                        std::uint64_t file_size) {
+                                                        int descriptor) {
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
     return trouble(path, "is no ledger of gpufence", "remove it");
   if (header.version != kVersion || header.header_bytes != sizeof(Header) ||
       header.slot_bytes != sizeof(Slot) || header.rows != kBookRows)
     return trouble(path, "was made by another version of gpufence",
                    "remove it when nothing runs that uses it");
+  // Asked in this order: the file may grow meanwhile, and grows before it says so.
   const std::uint32_t room = header.slots.load();
-  if (room < kFirstSlots || room > kBookSlots || header.highest.load() > room ||
-      header.row_count.load() > kBookRows || file_size < file_bytes(room))
+  struct stat status {};
+  const bool told = ::fstat(descriptor, &status) == 0;
+  if (!told || room < kFirstSlots || room > kBookSlots || header.highest.load() > room ||
+      header.row_count.load() > kBookRows || status.st_size < static_cast<off_t>(file_bytes(room)))
     return trouble(path, "is cut off or damaged", "remove it when nothing runs that uses it");
   return {};
 }
@@ -265,7 +268,7 @@ tl::expected<std::unique_ptr<ScopeBook::Map>, std::string> ScopeBook::map_file()
     map->device = status.st_dev;
     map->inode = status.st_ino;
     Header& header = *map->header;
-    if (auto checked = check_header(path_, header, static_cast<std::uint64_t>(status.st_size)); !checked)
+    if (auto checked = check_header(path_, header, file.get()); !checked)
       return unmapped(tl::unexpected(checked.error()));
     if (const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
         !boot.empty() && std::strncmp(header.boot, boot.c_str(), sizeof header.boot) != 0) {
@@ -634,11 +637,13 @@ void ScopeBook::remove_if_dead(const std::string& path) noexcept {
     if (at == MAP_FAILED) return;
     ::madvise(at, kMapped, MADV_DONTFORK);
     auto& header = *static_cast<Header*>(at);
-    if (check_header(path, header, static_cast<std::uint64_t>(status.st_size))) {
+    if (check_header(path, header, file.get())) {
       // Under the mutex nobody takes a slot; whoever waits for it looks afterwards whether the file is still
       // there.
       const int taken = pthread_mutex_trylock(&header.mutex);
-      bool empty = taken == 0 || taken == EOWNERDEAD;
+      // What was just made is still to get its first process.
+      const bool fresh = header.highest.load() == 0 && now.tv_sec - status.st_mtim.tv_sec <= 60;
+      bool empty = !fresh && (taken == 0 || taken == EOWNERDEAD);
       for (std::uint32_t i = 0; empty && i < header.highest.load(); ++i) empty = !lives(file.get(), i);
       struct stat named {};
       if (empty && ::stat(path.c_str(), &named) == 0 && named.st_ino == status.st_ino) ::unlink(path.c_str());
@@ -668,7 +673,7 @@ tl::expected<ScopeBook::Reading, std::string> ScopeBook::read(const std::string&
   Map map;
   map.header = static_cast<Header*>(at);
   Reading reading;
-  if (auto checked = check_header(path, *map.header, size); !checked) {
+  if (auto checked = check_header(path, *map.header, file.get()); !checked) {
     ::munmap(at, size);
     return tl::unexpected(checked.error());
   }

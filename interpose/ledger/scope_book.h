@@ -39,7 +39,7 @@ class ScopeBook {
   struct Options {
     mode_t mode = 0600;            // of a file that is made
     std::optional<gid_t> group{};  // of a file of a group, with mode 0660: its members share it
-    std::chrono::milliseconds patience{2000};
+    std::chrono::milliseconds patience{10000};  // a holder in a crowd may be off the CPU for seconds
   };
 
   // Opens or makes the file, and takes a slot in it. `uuids`: this process's rows. The error is a line:
@@ -129,7 +129,7 @@ class ScopeBook {
                                                                   const Options& options);
   [[nodiscard]] static tl::expected<void, std::string> check_header(const std::string& path,
                                                                     const Header& header,
-                                                                    std::uint64_t file_size);
+                                                                    int descriptor);
 
   const std::string path_;
   const std::vector<std::string> uuids_;

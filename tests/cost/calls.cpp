@@ -53,6 +53,16 @@ int main(int argc, char** argv) {
     CHECK(cuMemAlloc(&pointer, 4096));
     CHECK(cuMemFree(pointer));
   });
+  CUstream stream;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  measure(
+      "alloc_free_async", 500,
+      [stream] {
+        CUdeviceptr pointer;
+        CHECK(cuMemAllocAsync(&pointer, 4096, stream));
+        CHECK(cuMemFreeAsync(pointer, stream));
+      },
+      [stream] { CHECK(cuStreamSynchronize(stream)); });
   measure("mem_get_info", 5000, [] {
     size_t free, total;
     CHECK(cuMemGetInfo(&free, &total));

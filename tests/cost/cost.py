@@ -97,6 +97,14 @@ def main():
             rows.append(("cuMemGetInfo, process cap", *measured["mem_get_info"], 15, "459 to 2,700", "ns"))
             rows.append(("cuCtxSetCurrent, process cap", *measured["ctx_set_current"], 1, "0 to 15", "ns"))
             rows.append(("cuLaunchKernel, process cap, default findings", *measured["launch"], 0, "25 to 325", "ns"))
+    in_run = {"GPUFENCE_GPU_MEM": "60GiB", "GPUFENCE_LEDGER_DIR": state.name}
+    shared = calls(bench, 0, in_run)
+    rows.append(("cuMemAlloc+cuMemFree, run cap", *shared["alloc_free"], 250, "–", "ns"))
+    rows.append(("cuMemGetInfo, run cap", *shared["mem_get_info"], None, "–", "ns"))
+    scopes = {**in_run, **cap, "GPUFENCE_GPU_MEM_PER_USER": "60GiB", "GPUFENCE_GPU_MEM_PER_JOB": "60GiB", "GPUFENCE_JOB": "1"}
+    rows.append(("cuMemAlloc+cuMemFree, four scopes", *calls(bench, 0, scopes)["alloc_free"], 500, "–", "ns"))
+    rows.append(("cuMemAllocAsync+cuMemFreeAsync, process cap", *calls(bench, 0, cap)["alloc_free_async"], 200,
+                 "680 to 2,460", "ns"))
     many = 1 if a.real else 4  # a real machine shows the GPU that it has
     if not a.quick:
         several = calls(bench, 0, cap, gpus=many)

@@ -201,8 +201,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Way{"mipmap", kOdd, kOdd - 1}, Way{"graph", k64MiB, 0}, Way{"graph", kOdd, kOdd - 1},
                     Way{"graph_node", k64MiB, 0}, Way{"captured", k64MiB, 0},
                     Way{"captured", kOdd, kOdd - 1}),
-    [](const auto& info) {
-      return std::string(info.param.name) + '_' + std::to_string(info.param.step >> 20);
+    [](const auto& one) {
+      return std::string(one.param.name) + '_' + std::to_string(one.param.step >> 20);
     });
 
 TEST_P(Families, AreCappedAndGivenBack) {
