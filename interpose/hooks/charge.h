@@ -26,6 +26,9 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& w
 // The same for an allocation of our own, which is no refusal in anybody's report.
 [[nodiscard]] ledger::Booked reserve_unseen(const Place& place, std::uint64_t bytes) noexcept;
 
+// A holding is gone: if it was of a pool, the pool has one allocation less (stores.h).
+void note_freed(const ledger::Holding& holding) noexcept;
+
 // Books `bytes` before the driver is asked. `allocate()` is the driver's call; `address()` reads what it
 // gave.
 template <class Allocate, class Address>
@@ -59,6 +62,7 @@ CUresult freed(std::uint64_t address, Free free) noexcept {
   if (!holding) return result;
   if (result == CUDA_SUCCESS) {
     seen->ledger->release(*holding);
+    note_freed(*holding);
   } else {
     seen->ledger->put_back(address, *holding);
   }

@@ -85,7 +85,8 @@ CUresult backed(Visible& seen, CUgraphExec exec, std::map<std::uint32_t, std::ui
   const std::uint64_t more =
       before != of.backed_after.end() && before->second == store->trims() ? 0 : at->second;
   return store->grown(
-      seen, more, made, [&] { return backed(seen, exec, std::next(at), of, made, call); }, [] {});
+      seen, more, made, [&] { return backed(seen, exec, std::next(at), of, made, call); },
+      [] { return false; });
 }
 
 template <class Call>

@@ -52,7 +52,12 @@ CUresult allocated(CUdeviceptr* out, std::size_t bytes, CUstream stream, bool pe
   if (seen == nullptr || out == nullptr || bytes == 0 || captures(stream, per_thread)) return allocate();
   Store* store = find(*seen);
   if (store == nullptr) return allocate();
-  return store->grown(*seen, bytes, observe::current(api, caller), allocate, undo);
+  const observe::Call made = observe::current(api, caller);
+  const CUresult result = store->grown(*seen, bytes, made, allocate, undo);
+  // Who frees it need not know the pool; and the pool may be destroyed before.
+  if (result == CUDA_SUCCESS && seen->ledger->remember(*out, {store->row(), 0, store->tag(), 0, made.caller}))
+    store->one_more();
+  return result;
 }
 
 }  // namespace
@@ -66,6 +71,7 @@ CUresult allocated(CUdeviceptr* out, std::size_t bytes, CUstream stream, bool pe
         [&] {                                                                                        \
           real<&::cuMemFreeAsync##suffix>(*dptr, hStream);                                           \
           real<&::cuStreamSynchronize##suffix>(hStream);                                             \
+          return true;                                                                               \
         });                                                                                          \
   }                                                                                                  \
   HOOK(cuMemAllocFromPoolAsync##suffix, kNeeds,                                                      \
@@ -77,6 +83,7 @@ CUresult allocated(CUdeviceptr* out, std::size_t bytes, CUstream stream, bool pe
         [&] {                                                                                        \
           real<&::cuMemFreeAsync##suffix>(*dptr, hStream);                                           \
           real<&::cuStreamSynchronize##suffix>(hStream);                                             \
+          return true;                                                                               \
         });                                                                                          \
   }
 ALLOC_ASYNC(, false)
@@ -92,15 +99,11 @@ HOOK(cuMemPoolCreate, kNeeds, (CUmemoryPool * pool, const CUmemPoolProps* poolPr
   return result;
 }
 
-// "Any memory that is in use goes back when it is freed": what nobody can be asked about any more counts on.
 HOOK(cuMemPoolDestroy, kNeeds, (CUmemoryPool pool)) {
   Visible* seen = visible();
   Store* store = seen != nullptr ? Stores::get().of_pool(pool) : nullptr;
-  const std::uint64_t used = store != nullptr ? store->used() : 0;
   const CUresult result = real<&::cuMemPoolDestroy>(pool);
-  if (store == nullptr || result != CUDA_SUCCESS) return result;
-  store->gone(*seen, used);
-  Stores::get().remove_pool(pool);
+  if (store != nullptr && result == CUDA_SUCCESS) Stores::get().remove_pool(pool, !store->gone(*seen));
   return result;
 }
 

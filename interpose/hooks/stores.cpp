@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace gpufence::hooks {
 namespace {
@@ -9,10 +10,15 @@ namespace {
 USES(cuMemPoolGetAttribute);
 USES(cuDeviceGetGraphMemAttribute);
 
+// What a store grows by, at least: seen on the simulated machine, and not less than what NVIDIA's pools take.
+// Booked before the driver is asked, so that no other process sees more than the cap even for a moment.
+constexpr std::uint64_t kStep = std::uint64_t{32} << 20;
+
 }  // namespace
 
 Store::Reading Store::read() const noexcept {
   Reading reading;
+  if (gone_) return reading;
   cuuint64_t reserved = 0, used = 0;
   if (pool_ != nullptr) {
     reading.known =
@@ -39,12 +45,17 @@ void Store::release_down_to(Visible& seen, std::uint64_t reserved) noexcept {
   charged_ = reserved;
 }
 
-ledger::Booked Store::prepare(Visible& seen, std::uint64_t bytes) noexcept {
+ledger::Booked Store::prepare(Visible& seen, std::uint64_t bytes, std::uint64_t& taken) noexcept {
   const auto ask = [&](bool last) {
     const Reading now = read();
     if (now.known) release_down_to(seen, now.reserved);
     const std::uint64_t spare = now.reserved - now.used;
-    const std::uint64_t more = bytes > spare ? bytes - spare : 0;
+    std::uint64_t more = bytes > spare ? bytes - spare : 0;
+    if (more > UINT64_MAX - kStep)
+      more = UINT64_MAX;
+    else
+      more = (more + kStep - 1) / kStep * kStep;
+    taken = more;
     const Place place{&seen, row_, nullptr};
     const ledger::Booked booked = last ? reserve(place, more) : reserve_unseen(place, more);
     if (booked.ok()) charged_ += more;
@@ -88,6 +99,10 @@ void Store::look(Visible& seen) noexcept {
   if (is_mine()) return;
   const std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || charged_ == 0) return;
+  if (gone_) {
+    if (allocations_.load(std::memory_order_relaxed) <= 0) release_down_to(seen, 0);
+    return;
+  }
   const Reading now = read();
   if (now.known) release_down_to(seen, now.reserved);
 }
@@ -95,7 +110,7 @@ void Store::look(Visible& seen) noexcept {
 bool Store::reclaim(Visible& seen) noexcept {
   if (is_mine()) return false;
   const std::unique_lock guard(lock_, std::try_to_lock);
-  if (!guard.owns_lock() || charged_ == 0) return false;
+  if (!guard.owns_lock() || charged_ == 0 || gone_) return false;
   const std::uint64_t before = charged_;
   if (pool_ != nullptr) {
     real<&::cuMemPoolTrimTo>(pool_, 0);
@@ -108,9 +123,16 @@ bool Store::reclaim(Visible& seen) noexcept {
   return charged_ < before;
 }
 
-void Store::gone(Visible& seen, std::uint64_t still_used) noexcept {
+bool Store::gone(Visible& seen) noexcept {
   const Inside inside(*this);
-  release_down_to(seen, still_used);
+  gone_ = true;
+  if (allocations_.load(std::memory_order_relaxed) > 0) return false;
+  release_down_to(seen, 0);
+  return true;
+}
+
+void note_freed(const ledger::Holding& holding) noexcept {
+  if (Store* store = Store::of(holding)) store->one_less();
 }
 
 Stores& Stores::get() noexcept {
@@ -137,12 +159,17 @@ Store* Stores::add_pool(CUmemoryPool pool, std::uint32_t row) noexcept {
   }
 }
 
-void Stores::remove_pool(CUmemoryPool pool) noexcept {
+void Stores::remove_pool(CUmemoryPool pool, bool keep) noexcept {
   const std::unique_lock guard(lock_);
   const auto found = pools_.find(pool);
   if (found == pools_.end()) return;
-  (void)found->second.release();  // another thread may be in it, though it should not
+  std::unique_ptr<Store> store = std::move(found->second);
   pools_.erase(found);
+  try {
+    if (keep) destroyed_.push_back(std::move(store));
+  } catch (...) {
+  }
+  (void)store.release();  // another thread may be in it, though it should not
 }
 
 Store* Stores::of_graphs(std::uint32_t row) noexcept {
@@ -169,6 +196,7 @@ void Stores::each(Visit visit) noexcept {
   const std::shared_lock guard(lock_);
   for (const auto& [pool, store] : pools_) visit(*seen, *store);
   for (const auto& [row, store] : graphs_) visit(*seen, *store);
+  for (const auto& store : destroyed_) visit(*seen, *store);
 }
 
 void Stores::look() noexcept {
@@ -189,6 +217,7 @@ void Stores::forget_after_fork() noexcept {
   // Not freed: the parent's threads may have been amid a change of them.
   new (&pools_) decltype(pools_);
   new (&graphs_) decltype(graphs_);
+  new (&destroyed_) decltype(destroyed_);
   any_.store(false);
 }
 

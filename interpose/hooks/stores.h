@@ -24,21 +24,23 @@ class Store {
   [[nodiscard]] std::uint32_t row() const { return row_; }
 
   // Books what `bytes` more may make the store grow, calls, and settles to what the driver then says. `undo`
-  // takes back what the call gave, where the store grew more than there was room for; null: it can't be taken
-  // back.
+  // takes back what the call gave, where the store grew more than there was room for; false: it can't be
+  // taken back, and counts.
   template <class Call, class Undo>
   CUresult grown(Visible& seen, std::uint64_t bytes, const observe::Call& made, Call call,
                  Undo undo) noexcept {
     const Inside inside(*this);
-    if (const ledger::Booked booked = prepare(seen, bytes); !booked.ok())
-      return refuse({&seen, row_, nullptr}, bytes, booked, made);
+    std::uint64_t taken = 0;
+    if (const ledger::Booked booked = prepare(seen, bytes, taken); !booked.ok())
+      return refuse({&seen, row_, nullptr}, bytes, booked, made, taken);
     const std::uint64_t before = read().reserved;
     const CUresult result = call();
     const ledger::Booked booked = settle(seen, result == CUDA_SUCCESS);
     if (booked.ok()) return result;
     const std::uint64_t after = read().reserved;
-    undo();
+    const bool undone = undo();
     shrink(seen);
+    if (!undone) return result;
     return refuse({&seen, row_, nullptr}, bytes, booked, made, after > before ? after - before : 0);
   }
 
@@ -46,9 +48,17 @@ class Store {
   void look(Visible& seen) noexcept;
   // Trims it to what is used, and gives that back. True if anything was.
   bool reclaim(Visible& seen) noexcept;
-  // The pool is gone, and with it all that was not in use.
-  void gone(Visible& seen, std::uint64_t still_used) noexcept;
-  [[nodiscard]] std::uint64_t used() const noexcept { return read().used; }
+  // An allocation of the pool came or went. Whose store a holding's memory is of, or null.
+  void one_more() noexcept { allocations_.fetch_add(1, std::memory_order_relaxed); }
+  void one_less() noexcept { allocations_.fetch_sub(1, std::memory_order_relaxed); }
+  [[nodiscard]] const void* tag() const noexcept { return reinterpret_cast<const char*>(this) + 1; }
+  [[nodiscard]] static Store* of(const ledger::Holding& holding) noexcept {
+    const auto bits = reinterpret_cast<std::uintptr_t>(holding.context);
+    return (bits & 1) != 0 ? reinterpret_cast<Store*>(bits - 1) : nullptr;
+  }
+  // The pool was destroyed: the driver keeps it until the last of its allocations is freed, and tells no more
+  // of it. True if nothing is left to wait for.
+  bool gone(Visible& seen) noexcept;
   // How often it was trimmed.
   [[nodiscard]] unsigned trims() const noexcept { return trims_.load(std::memory_order_relaxed); }
   void trimmed() noexcept { trims_.fetch_add(1, std::memory_order_relaxed); }
@@ -76,7 +86,7 @@ class Store {
     std::uint64_t reserved = 0, used = 0;
   };
   [[nodiscard]] Reading read() const noexcept;
-  [[nodiscard]] ledger::Booked prepare(Visible& seen, std::uint64_t bytes) noexcept;
+  [[nodiscard]] ledger::Booked prepare(Visible& seen, std::uint64_t bytes, std::uint64_t& taken) noexcept;
   [[nodiscard]] ledger::Booked settle(Visible& seen, bool allocated) noexcept;
   void shrink(Visible& seen) noexcept;
   void release_down_to(Visible& seen, std::uint64_t reserved) noexcept;
@@ -86,6 +96,8 @@ class Store {
   std::mutex lock_;
   std::uint64_t charged_ = 0;
   std::atomic<unsigned> trims_{0};
+  std::atomic<std::int64_t> allocations_{0};
+  bool gone_ = false;
   std::atomic<pthread_t> owner_{};
 };
 
@@ -100,7 +112,7 @@ class Stores {
   // Null: no store of this view's (of the host, imported, or out of host memory).
   Store* of_pool(CUmemoryPool pool) noexcept;
   Store* add_pool(CUmemoryPool pool, std::uint32_t row) noexcept;
-  void remove_pool(CUmemoryPool pool) noexcept;
+  void remove_pool(CUmemoryPool pool, bool keep) noexcept;
   Store* of_graphs(std::uint32_t row) noexcept;
 
   // Something was freed into a store: the next synchronising call looks what came of it.
@@ -124,6 +136,7 @@ class Stores {
   std::atomic<bool> any_{false}, dirty_{false};
   std::shared_mutex lock_;
   std::map<CUmemoryPool, std::unique_ptr<Store>> pools_;
+  std::vector<std::unique_ptr<Store>> destroyed_;  // pools with allocations that are still to be freed
   std::map<std::uint32_t, std::unique_ptr<Store>> graphs_;
 };
 

@@ -128,6 +128,11 @@ bool Ledger::commit(std::uint64_t address, Holding holding) noexcept {
   return true;
 }
 
+bool Ledger::remember(std::uint64_t address, Holding holding) noexcept {
+  holding.epoch = epoch_.load(std::memory_order_relaxed);
+  return insert(address, holding);
+}
+
 void Ledger::force(std::uint32_t row, std::uint64_t bytes) noexcept {
   rows_[row].held.fetch_add(bytes, std::memory_order_relaxed);
   for (const Shared& shared : scopes_) (void)shared.book->reserve(row, bytes, UINT64_MAX, UINT64_MAX);

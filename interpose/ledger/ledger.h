@@ -109,6 +109,9 @@ class Ledger {
   // released. False: out of host memory; the caller frees the address again and cancels.
   [[nodiscard]] bool commit(std::uint64_t address, Holding holding) noexcept;
 
+  // The same without counting: of memory that is booked as a part of something larger.
+  [[nodiscard]] bool remember(std::uint64_t address, Holding holding) noexcept;
+
   // A free takes the holding out first, since another thread may get the same address at once; if the driver
   // refuses the free, put_back; else release.
   [[nodiscard]] std::optional<Holding> take(std::uint64_t address) noexcept;

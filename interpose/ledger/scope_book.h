@@ -37,8 +37,8 @@ struct Holder {
 class ScopeBook {
  public:
   struct Options {
-    mode_t mode = 0600;            // of a file that is made
-    std::optional<gid_t> group{};  // of a file of a group, with mode 0660: its members share it
+    mode_t mode = 0600;                         // of a file that is made
+    std::optional<gid_t> group{};               // of a file of a group, with mode 0660: its members share it
     std::chrono::milliseconds patience{10000};  // a holder in a crowd may be off the CPU for seconds
   };
 
@@ -128,8 +128,7 @@ class ScopeBook {
   [[nodiscard]] static tl::expected<void, std::string> check_file(const std::string& path, int descriptor,
                                                                   const Options& options);
   [[nodiscard]] static tl::expected<void, std::string> check_header(const std::string& path,
-                                                                    const Header& header,
-                                                                    int descriptor);
+                                                                    const Header& header, int descriptor);
 
   const std::string path_;
   const std::vector<std::string> uuids_;

@@ -3,7 +3,7 @@
 // free in the end:
 //   alloc 1073741824 CUDA_ERROR_OUT_OF_MEMORY free 1073741824
 // Ways: alloc alloc_v1 pitch managed async async_ptsz pool vmm vmm_mapped array array3d mipmap graph
-// graph_node captured keeps
+// graph_node captured keeps destroyed
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #undef __CUDA_API_VERSION_INTERNAL
@@ -95,6 +95,21 @@ CUresult pool(size_t step) {
   }
   CUdeviceptr memory = 0;
   const CUresult result = cuMemAllocFromPoolAsync(&memory, step, own, stream);
+  if (result == CUDA_SUCCESS) undo.push_back([=] { CHECK(cuMemFreeAsync(memory, stream)); });
+  return result;
+}
+
+// The pool is destroyed at once; what was allocated from it lives on.
+CUresult destroyed(size_t step) {
+  if (undo.empty()) undo.push_back([] { CHECK(cuStreamSynchronize(stream)); });
+  CUmemoryPool own = nullptr;
+  CUmemPoolProps props{};
+  props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  props.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  CHECK(cuMemPoolCreate(&own, &props));
+  CUdeviceptr memory = 0;
+  const CUresult result = cuMemAllocFromPoolAsync(&memory, step, own, stream);
+  CHECK(cuMemPoolDestroy(own));
   if (result == CUDA_SUCCESS) undo.push_back([=] { CHECK(cuMemFreeAsync(memory, stream)); });
   return result;
 }
@@ -248,7 +263,8 @@ constexpr Way kWays[] = {
     {"alloc", alloc},           {"alloc_v1", alloc_v1},     {"pitch", pitch},       {"managed", managed},
     {"async", async},           {"async_ptsz", async_ptsz}, {"pool", pool},         {"vmm", vmm},
     {"vmm_mapped", vmm_mapped}, {"array", array},           {"array3d", array3d},   {"mipmap", mipmap},
-    {"graph", graph},           {"graph_node", graph_node}, {"captured", captured}, {"keeps", keeps}};
+    {"graph", graph},           {"graph_node", graph_node}, {"captured", captured}, {"keeps", keeps},
+    {"destroyed", destroyed}};
 
 }  // namespace
 

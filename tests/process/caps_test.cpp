@@ -186,6 +186,9 @@ struct Way {
 
 class Families : public testing::TestWithParam<Way> {};
 constexpr std::uint64_t k64MiB = std::uint64_t{64} << 20, kOdd = std::uint64_t{74} << 20;
+constexpr std::uint64_t k1MiB = std::uint64_t{1} << 20;
+// A pool of its own for each MiB holds 32 for it.
+constexpr std::uint64_t kMostOfASegment = std::uint64_t{992} << 20;
 // A pool takes whole steps of its own, which count: 74 MiB are 96 in one whose step is 32, and a cap of 1,024
 // MiB holds ten.
 constexpr std::uint64_t kOddPool = std::uint64_t{284} << 20;
@@ -194,16 +197,16 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Way{"alloc", k64MiB, 0}, Way{"alloc", kOdd, kOdd - 1}, Way{"alloc_v1", k64MiB, 0},
                     Way{"pitch", k64MiB, 0}, Way{"pitch", kOdd, kOdd - 1}, Way{"managed", k64MiB, 0},
                     Way{"async", k64MiB, 0}, Way{"async", kOdd, kOddPool}, Way{"async_ptsz", k64MiB, 0},
-                    Way{"pool", k64MiB, 0}, Way{"pool", kOdd, kOddPool}, Way{"vmm", k64MiB, 0},
+                    Way{"pool", k64MiB, 0}, Way{"destroyed", k64MiB, 0},
+                    Way{"destroyed", k1MiB, kMostOfASegment}, Way{"async", k1MiB, kMostOfASegment},
+                    Way{"graph", k1MiB, kMostOfASegment}, Way{"pool", kOdd, kOddPool}, Way{"vmm", k64MiB, 0},
                     Way{"vmm", kOdd, kOdd - 1}, Way{"vmm_mapped", k64MiB, 0},
                     Way{"vmm_mapped", kOdd, kOdd - 1}, Way{"array", k64MiB, 0}, Way{"array", kOdd, kOdd - 1},
                     Way{"array3d", k64MiB, 0}, Way{"array3d", kOdd, kOdd - 1}, Way{"mipmap", k64MiB, 0},
                     Way{"mipmap", kOdd, kOdd - 1}, Way{"graph", k64MiB, 0}, Way{"graph", kOdd, kOdd - 1},
                     Way{"graph_node", k64MiB, 0}, Way{"captured", k64MiB, 0},
                     Way{"captured", kOdd, kOdd - 1}),
-    [](const auto& one) {
-      return std::string(one.param.name) + '_' + std::to_string(one.param.step >> 20);
-    });
+    [](const auto& one) { return std::string(one.param.name) + '_' + std::to_string(one.param.step >> 20); });
 
 TEST_P(Families, AreCappedAndGivenBack) {
   Machine m;

@@ -545,10 +545,14 @@ TEST(MemoryOfAPoolOrMapping, IsOfAnotherGpuUnlessItWasOpened) {
     const Said fault = run(m, {probe("handles_driver"), what, "fault"}, kAll);
     EXPECT_EQ(fault.result.out, "cuCtxSynchronize(): CUDA_ERROR_ILLEGAL_ADDRESS\n") << what;
     EXPECT_EQ(fault.counts, (Counts{{"GF205", 2}})) << what;
-    EXPECT_TRUE(fault.result.complains(zero_and_one(
-        "] GF205 warning: argument 1 of kernel saxpy is memory of #0; launched on #1; peer access 1→0 not "
-        "enabled (possible); then CUDA met an illegal address; cuLaunchKernel at ")))
+    EXPECT_TRUE(
+        fault.result.complains(zero_and_one("] GF205 warning: argument 1 of kernel saxpy is memory of #0")))
         << fault.result.err;
+    EXPECT_TRUE(fault.result.complains(zero_and_one(
+        "; launched on #1; peer access 1→0 not enabled (possible); then CUDA met an illegal address; "
+        "cuLaunchKernel at ")))
+        << fault.result.err;
+    EXPECT_EQ(fault.result.complains(", allocated at handles_driver+"), std::string(what) == "pool");
     const Said twin = run(m, {probe("handles_driver"), what, "twin"}, kAll);
     EXPECT_EQ(twin.result.out, "cuCtxSynchronize(): CUDA_SUCCESS\n") << what;
     EXPECT_EQ(twin.result.err, "") << what;
