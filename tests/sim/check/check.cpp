@@ -143,8 +143,8 @@ void check_code(const CodeImage& image, const std::string& file, const Machine& 
       if (function.is_entry && !function.unsupported.empty()) {
         std::string why = function.unsupported;
         std::string itself = " in ";
-        itself.append(function.name).append(",");
-        if (const size_t at = why.find(itself); at != std::string::npos) why.replace(at, itself.size(), ",");
+        itself.append(function.name);
+        if (const size_t at = why.find(itself + ","); at != std::string::npos) why.erase(at, itself.size());
         add(findings, "kernel", demangled(function.name), file, why,
             instead_of_instruction(function.unsupported));
       }
