@@ -36,11 +36,16 @@ struct Reader {
     return false;
   }
 
-  void number(const toml::node& node, const char* key, int64_t least, int64_t most, int64_t& out) {
-    if (!value(node, key, "a whole number", out)) return;
-    if (out < least || out > most)
+  // Leaves `out` as it is where the number can't be had, so that nothing is done with a wrong one.
+  template <class Number>
+  void number(const toml::node& node, const char* key, int64_t least, int64_t most, Number& out) {
+    int64_t read = 0;
+    if (!value(node, key, "a whole number", read)) return;
+    if (read < least || read > most)
       fail(node, std::string(key) + " is out of range; use " + std::to_string(least) + " to " +
                      std::to_string(most));
+    else
+      out = static_cast<Number>(read);
   }
 
   void size(const toml::node& node, const char* key, uint64_t& out) {
@@ -114,7 +119,8 @@ void read_tables(Reader& reader, const toml::node& node, const std::string& key,
 }
 
 void read_instance(Reader& reader, const toml::table& table, Gpu& gpu) {
-  int64_t count = 1, multiprocessors = 0;
+  size_t count = 1;
+  int multiprocessors = 0;
   Gpu instance;
   const toml::node* profile = table.get("profile");
   std::string text;
@@ -139,11 +145,11 @@ void read_instance(Reader& reader, const toml::table& table, Gpu& gpu) {
     else
       reader.unknown(key, kInstanceKeys);
   }
-  if (multiprocessors != 0) instance.multiprocessors = static_cast<int>(multiprocessors);
+  if (multiprocessors != 0) instance.multiprocessors = multiprocessors;
   if (count > 1 && table.contains("uuid"))
     reader.fail(table,
                 "count with uuid would make several instances the same one; write a [[gpu.mig]] for each");
-  gpu.instances.insert(gpu.instances.end(), static_cast<size_t>(count), instance);
+  gpu.instances.insert(gpu.instances.end(), count, instance);
 }
 
 // After the GPU's other keys, which the sizes of its profiles follow from.
@@ -171,7 +177,7 @@ bool is_call(std::string_view name) {
 
 void read_slow(Reader& reader, const toml::table& table, Machine& machine) {
   Slow slow;
-  int64_t ms = 0;
+  uint64_t ms = 0;
   for (const auto& [key, node] : table) {
     if (key.str() == "call") {
       if (reader.value(node, "call", "text", slow.call) && !is_call(slow.call))
@@ -185,7 +191,7 @@ void read_slow(Reader& reader, const toml::table& table, Machine& machine) {
   }
   if (slow.call.empty() || ms == 0)
     reader.fail(table, "a slow call needs both; write call = \"cuMemAlloc_v2\" and ms = 200");
-  slow.ns = static_cast<uint64_t>(ms) * 1'000'000;
+  slow.ns = ms * 1'000'000;
   machine.slow.push_back(std::move(slow));
 }
 
@@ -193,7 +199,7 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
   Gpu gpu;
   gpu.numa_node = -1;
   apply_model(gpu, "sim");
-  int64_t count = 1;
+  size_t count = 1;
   bool context_given = false, memory_given = false;
   if (const toml::node* node = table.get("model")) {
     std::string model;
@@ -202,7 +208,6 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
   }
   for (const auto& [key, node] : table) {
     const std::string_view k = key.str();
-    int64_t n = 0;
     std::string text;
     if (k == "model") {
       continue;  // read above, as the other values come from it
@@ -223,8 +228,7 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
            static_cast<size_t>(end) != text.size() || gpu.cc_major < 1))
         reader.fail(node, "\"" + text + "\" is no compute capability; write for example \"9.0\"");
     } else if (k == "multiprocessors") {
-      reader.number(node, "multiprocessors", 1, 1024, n);
-      gpu.multiprocessors = static_cast<int>(n);
+      reader.number(node, "multiprocessors", 1, 1024, gpu.multiprocessors);
     } else if (k == "uuid") {
       read_uuid(reader, node, "GPU-", gpu.uuid);
     } else if (k == "pci") {
@@ -232,21 +236,19 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
       if (reader.value(node, "pci", "text", text) &&
           (sscanf(text.c_str(), "%4x:%2x:%2x.0%n", &gpu.pci_domain, &gpu.pci_bus, &gpu.pci_device, &end) !=
                3 ||
-           static_cast<size_t>(end) != text.size() || gpu.pci_device > 31 ||
+           static_cast<size_t>(end) != text.size() ||
+           // "-1" is a number to sscanf.
+           gpu.pci_domain > 0xffff || gpu.pci_bus > 0xff || gpu.pci_device > 31 ||
            (gpu.pci_bus | gpu.pci_device) == 0))
         reader.fail(node, "\"" + text + "\" is no PCI id; write for example \"0000:81:00.0\"");
     } else if (k == "numa") {
-      reader.number(node, "numa", 0, 1023, n);
-      gpu.numa_node = static_cast<int>(n);
+      reader.number(node, "numa", 0, 1023, gpu.numa_node);
     } else if (k == "fastest_rank") {
-      reader.number(node, "fastest_rank", 0, kMaxGpus, n);
-      gpu.fastest_rank = static_cast<int>(n);
+      reader.number(node, "fastest_rank", 0, kMaxGpus, gpu.fastest_rank);
     } else if (k == "fail_alloc_at") {
-      reader.number(node, "fail_alloc_at", 1, INT64_MAX, n);
-      gpu.fail_alloc_at = static_cast<uint64_t>(n);
+      reader.number(node, "fail_alloc_at", 1, INT64_MAX, gpu.fail_alloc_at);
     } else if (k == "lost_at") {
-      reader.number(node, "lost_at", 1, INT64_MAX, n);
-      gpu.lost_at = static_cast<uint64_t>(n);
+      reader.number(node, "lost_at", 1, INT64_MAX, gpu.lost_at);
     } else if (k == "mig") {
       continue;
     } else {
@@ -267,7 +269,7 @@ void read_gpu(Reader& reader, const toml::table& table, Machine& machine) {
   if (count > 1 && (table.contains("uuid") || table.contains("pci")))
     reader.fail(table,
                 "count with uuid or pci would make several GPUs the same one; write a [[gpu]] for each");
-  machine.gpus.insert(machine.gpus.end(), static_cast<size_t>(count), gpu);
+  machine.gpus.insert(machine.gpus.end(), count, gpu);
 }
 
 // "all", "none", or groups of host indices. Indices can be checked only when all GPUs are known.
@@ -313,9 +315,7 @@ tl::expected<Machine, std::string> read_machine_file(const std::string& path) {
       int64_t version = 1;
       reader.number(node, "version", 1, 1, version);
     } else if (key.str() == "driver_version") {
-      int64_t version = 0;
-      reader.number(node, "driver_version", 10000, 99990, version);
-      machine.driver_version = static_cast<int>(version);
+      reader.number(node, "driver_version", 10000, 99990, machine.driver_version);
     } else if (key.str() == "peers") {
       read_peers(reader, node, machine.peers);
     } else if (key.str() == "slow") {

@@ -164,6 +164,11 @@ TEST(File, ErrorsNameFileLineAndColumn) {
       {"peers = [[0, -1]]\n[[gpu]]\n", ":1:9: peers is no list of groups"},
       {"peers = [[0, 2]]\n[[gpu]]\ncount = 2\n", ":1:9: peers names GPU 2; the last one is 1"},
       {"[[gpu]]\ncount = 0\n", ":2:9: count is out of range; use 1 to 64"},
+      {"[[gpu]]\ncount = -1\n", ":2:9: count is out of range; use 1 to 64"},
+      {"[[gpu]]\ncount = 40000000\n", ":2:9: count is out of range; use 1 to 64"},
+      {"[[gpu]]\nmultiprocessors = -1\n", ":2:19: multiprocessors is out of range; use 1 to 1024"},
+      {"[[gpu]]\npci = \"0000:-1:00.0\"\n", ":2:7: \"0000:-1:00.0\" is no PCI id"},
+      {"[[gpu]]\npci = \"-001:81:00.0\"\n", ":2:7: \"-001:81:00.0\" is no PCI id"},
       {"gpu = 3\n", ":1:7: gpu is not a list of tables"},
       {"[[gpu]\n", ":1:"},
       {"", ":1:1: 0 GPUs"},
@@ -259,6 +264,8 @@ TEST(File, ErrorsOfSplitGpusAndFaultsSayWhatToDo) {
     const char* error;
   } cases[] = {
       {split + "count = 2\n", ":3:1: an instance has no profile; write profile = \"3g.40gb\""},
+      {split + "profile = \"1g.10gb\"\ncount = -1\n", ":5:9: count is out of range; use 1 to 7"},
+      {split + "profile = \"1g.10gb\"\ncount = 40000000\n", ":5:9: count is out of range; use 1 to 7"},
       {split + "profile = \"half\"\n", ":4:11: \"half\" is no profile; write for example \"3g.40gb\""},
       {split + "profile = \"5g.50gb\"\n", ":4:11: \"5g.50gb\" is no profile; a GPU is split into parts of"},
       {split + "profile = \"3g.20gb\"\n",
@@ -275,6 +282,7 @@ TEST(File, ErrorsOfSplitGpusAndFaultsSayWhatToDo) {
       {"[[gpu]]\nmodel = \"a100\"\nmig = true\n", ":3:7: mig is not a list of tables; write [[gpu.mig]]"},
       {"peers = [[0, 1]]\n[[gpu]]\nmodel = \"a100\"\ncount = 2\n[[gpu.mig]]\nprofile = \"7g.80gb\"\n",
        ":1:9: peers names GPU 0, which is split (mig) and has none; leave it out"},
+      {"[[slow]]\ncall = \"cuMemAlloc_v2\"\nms = -1\n[[gpu]]\n", ":3:6: ms is out of range; use 1 to 600000"},
       {"[[gpu]]\nlost_at = 0\n", ":2:11: lost_at is out of range; use 1 to"},
       {"[[slow]]\nms = 5\n[[gpu]]\n", ":1:1: a slow call needs both; write call = "},
       {"[[slow]]\ncall = \"cudaMalloc\"\nms = 5\n[[gpu]]\n",
