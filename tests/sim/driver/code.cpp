@@ -65,6 +65,7 @@ CUresult place(Context& context, Resident& resident, Library* library) {
   for (size_t i = 0; i < globals.size(); ++i) {
     const ptx::Global& global = globals[i];
     if (!takes_memory(global) || global.is_managed) continue;
+    if (global.size >= Heap::kTooMuch) return CUDA_ERROR_OUT_OF_MEMORY;  // a sum of such would wrap
     const uint64_t align = std::max<uint64_t>(global.align, 16);
     total = (total + align - 1) / align * align;
     resident.addresses[i] = total;

@@ -31,10 +31,6 @@ Memories& table() {
   return *made;
 }
 
-uint64_t up_to(uint64_t bytes, uint64_t step) {
-  return (bytes + step - 1) / step * step;
-}
-
 // ---- All with the lock held ----
 
 bool take(Device& device, uint64_t bytes) {

@@ -275,6 +275,7 @@ Block* Heap::find_free(uint64_t granules) {
 }
 
 Block* Heap::allocate(uint64_t bytes, uint64_t room) {
+  if (bytes >= kTooMuch) return nullptr;  // before anything is rounded up
   const uint64_t granules = (bytes + kGranule - 1) / kGranule;
   Block* block = find_free(granules);
   if (block == nullptr) {

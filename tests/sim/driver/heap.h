@@ -48,6 +48,9 @@ struct Backing {
 class Heap {
  public:
   static constexpr uint64_t kGranule = 512;  // bytes; CUDA promises 256
+  // Bytes that no block has: a process's whole addresses, which is more than any GPU of a machine and what
+  // managed memory may take beyond it.
+  static constexpr uint64_t kTooMuch = uint64_t{1} << 47;
 
   // owner: what owner_of() answers for addresses of this heap. below_4gib: for CUDA's first ABI, whose device
   // pointers have 32 bits.
@@ -55,7 +58,7 @@ class Heap {
   Heap(const Heap&) = delete;
 
   // The first allocation reserves `room` bytes of addresses; more only when fragmentation or need asks for
-  // it. nullptr: the host has no addresses left.
+  // it. nullptr: the host has no addresses left, or never had so many.
   Block* allocate(uint64_t bytes, uint64_t room);
   void free(Block* block);
   Block* at(uintptr_t address);          // the live block that starts there
@@ -97,6 +100,11 @@ class Heap {
   uint64_t nonempty_[kClasses / 64] = {};
   uint64_t next_id_ = 1;
 };
+
+// The least multiple of `step` that is not less; the greatest there is where that would be beyond 2^64.
+constexpr uint64_t up_to(uint64_t bytes, uint64_t step) {
+  return bytes > UINT64_MAX - step ? UINT64_MAX / step * step : (bytes + step - 1) / step * step;
+}
 
 // The owner of the heap that has this address, nullptr if none has. Takes no lock.
 void* owner_of(uintptr_t address);

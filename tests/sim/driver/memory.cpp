@@ -98,6 +98,7 @@ CUresult allocate(Context& context, uint64_t bytes, Kind kind, Block** out) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   if (kind != Kind::code && gpu.fail_alloc_at != 0 && ++device.allocations == gpu.fail_alloc_at)
     return CUDA_ERROR_OUT_OF_MEMORY;
+  if (bytes >= Heap::kTooMuch) return CUDA_ERROR_OUT_OF_MEMORY;  // takes nothing from others meanwhile
   // "Managed memory can be oversubscribed" (cuMemAllocManaged's devices with concurrentManagedAccess).
   const uint64_t resident = kind == Kind::managed ? reserve_what_fits(device, bytes) : bytes;
   if (kind != Kind::managed && !reserve(device, bytes)) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -54,10 +54,6 @@ struct Exported {
 };
 static_assert(sizeof(Exported) <= sizeof(CUmemPoolPtrExportData));
 
-uint64_t up_to(uint64_t bytes, uint64_t step) {
-  return bytes > UINT64_MAX - step ? UINT64_MAX / step * step : (bytes + step - 1) / step * step;
-}
-
 // ---- Segments; all under the pool's lock ----
 
 // A gap of the arena, 0 if there is none.

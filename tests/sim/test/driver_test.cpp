@@ -259,6 +259,41 @@ TEST(Memory, OutOfMemoryComesAtTheByte) {
   });
 }
 
+// cuda.h, cuMemAlloc, cuMemAllocManaged, cuMemAllocAsync and cuMemAllocHost: CUDA_ERROR_OUT_OF_MEMORY.
+TEST(Memory, SizesThatRoundingWouldWrapAreOutOfMemory) {
+  in_child({{"GPUFENCE_SIM", "1"}}, [] {
+    OK(cuInit(0));
+    context_on(0);
+    CUstream stream = nullptr;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamSynchronize(stream));
+    CUmemPoolProps props{};
+    props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+    CUmemoryPool pool = nullptr;
+    OK(cuMemPoolCreate(&pool, &props));
+    size_t before = 0, after = 0, total = 0;
+    OK(cuMemGetInfo(&before, &total));
+    for (const size_t bytes : {0xffff'ffff'ffff'ffff, 0xffff'ffff'ffff'fffe, 0xffff'ffff'ffff'ff9c,
+                               0xffff'ffff'ffff'fe00, 0xffff'ffff'ffe0'0000, 0x8000'0000'0000'0000}) {
+      SCOPED_TRACE(bytes);
+      CUdeviceptr memory = 77;
+      void* host = nullptr;
+      EXPECT_EQ(cuMemAlloc(&memory, bytes), CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(cuMemAllocManaged(&memory, bytes, CU_MEM_ATTACH_GLOBAL), CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(cuMemAllocAsync(&memory, bytes, stream), CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(cuMemAllocFromPoolAsync(&memory, bytes, pool, stream), CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(cuMemHostAlloc(&host, bytes, 0), CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(memory, 77u);
+    }
+    OK(cuMemGetInfo(&after, &total));
+    EXPECT_EQ(after, before);
+    CUdeviceptr memory = 0;
+    OK(cuMemAllocManaged(&memory, 4096, CU_MEM_ATTACH_GLOBAL));
+    OK(cuMemFree(memory));
+  });
+}
+
 TEST(Memory, FreesAreCheckedAndNullIsFine) {
   in_child({{"GPUFENCE_SIM", "1"}}, [] {
     OK(cuInit(0));

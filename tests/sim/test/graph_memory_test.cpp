@@ -44,6 +44,32 @@ uint64_t told(CUgraphMem_attribute which) {
   return value;
 }
 
+// cuda.h, cuGraphAddMemAllocNode and cuMemAllocAsync: CUDA_ERROR_OUT_OF_MEMORY.
+TEST(GraphMemory, SizesThatRoundingWouldWrapAreOutOfMemory) {
+  on_machine("1", [] {
+    CUstream stream = nullptr;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUgraph graph = a_graph();
+    for (const size_t bytes : {0xffff'ffff'ffff'ffff, 0xffff'ffff'ffff'fffe, 0xffff'ffff'ffff'ff9c,
+                               0xffff'ffff'ffff'fe00, 0x8000'0000'0000'0000}) {
+      SCOPED_TRACE(bytes);
+      CUDA_MEM_ALLOC_NODE_PARAMS params{};
+      params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+      params.poolProps.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+      params.bytesize = bytes;
+      CUgraphNode node = nullptr;
+      EXPECT_EQ(cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &params), CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(node, nullptr);
+      OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+      CUdeviceptr memory = 77;
+      EXPECT_EQ(cuMemAllocAsync(&memory, bytes, stream), CUDA_ERROR_OUT_OF_MEMORY);
+      EXPECT_EQ(memory, 77u);
+      CUgraph captured = nullptr;
+      OK(cuStreamEndCapture(stream, &captured));
+    }
+  });
+}
+
 TEST(GraphMemory, HasItsAddressFromTheNodeOnAndIsThereWhileTheGraphRuns) {
   on_machine("1", [] {
     const CUfunction step = function_named("step");

@@ -101,6 +101,18 @@ TEST(Heap, FreedPagesGoBackToTheHost) {
   EXPECT_LE(std::count_if(resident.begin(), resident.end(), [](unsigned char c) { return c & 1; }), 2);
 }
 
+TEST(Heap, SizesThatRoundingWouldWrapAreRefused) {
+  for (const bool below_4gib : {false, true}) {
+    Heap heap(nullptr, below_4gib);
+    for (int used = 0; used < 2; ++used) {
+      for (const uint64_t bytes : {0xffff'ffff'ffff'ffff, 0xffff'ffff'ffff'ff9c, 0xffff'ffff'ffff'fe01,
+                                   0xffff'ffff'ffff'fe00, 0xffff'ffff'ffe0'0000, 0x8000'0000'0000'0000})
+        EXPECT_EQ(heap.allocate(bytes, kMiB), nullptr) << bytes;
+      EXPECT_NE(heap.allocate(1000, kMiB), nullptr);
+    }
+  }
+}
+
 TEST(Heap, ARandomWalkNeverOverlapsAndAlwaysFinds) {
   Heap heap(nullptr);
   std::mt19937 random(7);
