@@ -75,8 +75,8 @@ CUresult place_end(CUmemorytype type, const void* in_host, uint64_t in_device, C
 CUresult Box::check(Planned planned) {
   for (End* end : {&to, &from}) {
     if (const Array* array = end->array; array != nullptr) {
-      if (end->x + width > array->row_bytes || end->x + width < width || end->y + height > array->rows ||
-          end->y + height < height || end->z + depth > array->slices || end->z + depth < depth)
+      if (!(Checked(end->x) + width).within(array->row_bytes) ||
+          !(Checked(end->y) + height).within(array->rows) || !(Checked(end->z) + depth).within(array->slices))
         return CUDA_ERROR_INVALID_VALUE;
       // "Must be evenly divisible by the array element size."
       if (end->x % array->element_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -85,12 +85,15 @@ CUresult Box::check(Planned planned) {
       continue;
     }
     // A pitch of 0 is allowed where there is one row, a height of 0 where there is one slice.
-    if ((height > 1 || depth > 1 || end->y > 0 || end->z > 0) && end->pitch < end->x + width)
+    if ((height > 1 || depth > 1 || end->y > 0 || end->z > 0) &&
+        !(Checked(end->x) + width).within(end->pitch))
       return CUDA_ERROR_INVALID_VALUE;
-    if ((depth > 1 || end->z > 0) && end->height < end->y + height) return CUDA_ERROR_INVALID_VALUE;
-    const uint64_t first = end->offset(0, 0), last = end->offset(height - 1, depth - 1) + width;
-    if (last < first) return CUDA_ERROR_INVALID_VALUE;
-    const CUresult seen = look_at(end->base + first, last - first, end->side, planned, end->kind);
+    if ((depth > 1 || end->z > 0) && !(Checked(end->y) + height).within(end->height))
+      return CUDA_ERROR_INVALID_VALUE;
+    const Checked last = end->end(width, height, depth);
+    if (!last.fits()) return CUDA_ERROR_INVALID_VALUE;
+    const uint64_t first = end->base + end->offset(0, 0);
+    const CUresult seen = look_at(first, last.value() - first, end->side, planned, end->kind);
     if (seen != CUDA_SUCCESS) return seen;
   }
   return CUDA_SUCCESS;
@@ -186,11 +189,12 @@ CUDA_MEMCPY3D params_of(const Box& box) {
 }
 
 CUresult Fill::check(Context& context, Planned planned) {
-  if ((element != 1 && element != 2 && element != 4) || to % element != 0 || width > UINT64_MAX / element)
-    return CUDA_ERROR_INVALID_VALUE;
-  const uint64_t row_bytes = width * element;
-  if (height > 1 && (pitch < row_bytes || pitch % element != 0)) return CUDA_ERROR_INVALID_VALUE;
-  const uint64_t whole = (height - 1) * pitch + row_bytes;
+  if ((element != 1 && element != 2 && element != 4) || to % element != 0) return CUDA_ERROR_INVALID_VALUE;
+  const Checked row_bytes = Checked(width) * element;
+  if (height > 1 && (!row_bytes.within(pitch) || pitch % element != 0)) return CUDA_ERROR_INVALID_VALUE;
+  const Checked last = End{to, Side::device, 0, 0, 0, pitch, 0}.end(row_bytes, height, 1);
+  if (!last.fits()) return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t whole = last.value() - to;
   const CUresult seen = look_at(to, whole, Side::device, planned, kind);
   if (seen != CUDA_SUCCESS) return seen;
   if (planned == Planned::yes && in_graph_memory(to, whole)) return CUDA_SUCCESS;

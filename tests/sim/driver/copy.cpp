@@ -582,26 +582,24 @@ CUresult copy_batch(const char* name, const CUdeviceptr* to, const CUdeviceptr* 
 }
 
 CUresult operand(const CUmemcpy3DOperand& given, const CUextent3D& extent, unsigned element, End& end) {
+  // In bytes what is given in elements.
+  Checked bytes = 0;
   if (given.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
     const Array* array = array_of(given.op.array.array);
     if (array == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     set_array(end, *array);
-    end.x = given.op.array.offset.x * element;
+    bytes = Checked(given.op.array.offset.x) * element;
+    end.x = bytes.value();
     end.y = given.op.array.offset.y;
     end.z = given.op.array.offset.z;
-    return CUDA_SUCCESS;
+    return bytes.fits() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   const size_t row = given.op.ptr.rowLength, layer = given.op.ptr.layerHeight;
   if ((row != 0 && row < extent.width) || (layer != 0 && layer < extent.height))
     return CUDA_ERROR_INVALID_VALUE;
-  end = {given.op.ptr.ptr,
-         Side::unified,
-         0,
-         0,
-         0,
-         (row != 0 ? row : extent.width) * element,
-         layer != 0 ? layer : extent.height};
-  return CUDA_SUCCESS;
+  bytes = Checked(row != 0 ? row : extent.width) * element;
+  end = {given.op.ptr.ptr, Side::unified, 0, 0, 0, bytes.value(), layer != 0 ? layer : extent.height};
+  return bytes.fits() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // 0: no element size at all; a copy between pointers has elements of one byte.
@@ -627,8 +625,10 @@ CUresult copy_batch_3d(const char* name, size_t count, const CUDA_MEMCPY3D_BATCH
       const CUDA_MEMCPY3D_BATCH_OP& op = given[i];
       const CUextent3D& extent = op.extent;
       const unsigned element = element_of(op);
-      Box box{{}, {}, extent.width * element, extent.height, extent.depth};
-      CUresult bad = element != 0 && box.bytes() != 0 && known(op.srcAccessOrder) && known(op.flags)
+      const Checked width = Checked(extent.width) * element;
+      Box box{{}, {}, width.value(), extent.height, extent.depth};
+      CUresult bad = width.fits() && width.value() != 0 && extent.height != 0 && extent.depth != 0 &&
+                             known(op.srcAccessOrder) && known(op.flags)
                          ? CUDA_SUCCESS
                          : CUDA_ERROR_INVALID_VALUE;
       if (bad == CUDA_SUCCESS) bad = operand(op.dst, extent, element, box.to);

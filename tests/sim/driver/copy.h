@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "array.h"
+#include "checked.h"
 #include "driver.h"
 #include "queue.h"
 #include "sparse.h"
@@ -33,6 +34,11 @@ struct End {
   uint64_t offset(uint64_t row, uint64_t slice) const { return ((z + slice) * height + y + row) * pitch + x; }
   uint8_t* at(uint64_t row, uint64_t slice) const {
     return reinterpret_cast<uint8_t*>(base + offset(row, slice));
+  }
+  // Where that many rows and slices end, and with them every offset() between: behind the last byte of the
+  // last row of the last slice. None of them 0.
+  Checked end(Checked width, uint64_t rows, uint64_t slices) const {
+    return ((Checked(z) + (slices - 1)) * height + y + (rows - 1)) * pitch + x + width + base;
   }
   bool in_parts() const { return array != nullptr && array->backing != nullptr; }
   // What lies together from the byte `done` of a row on, at most `bytes` of it (which becomes less); nullptr:

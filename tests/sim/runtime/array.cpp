@@ -2,6 +2,8 @@
 // runtime's words for a format; and the copies into and out of them.
 #include "tests/sim/runtime/array.h"
 
+#include "tests/sim/driver/checked.h"
+
 #include <algorithm>
 #include <type_traits>
 
@@ -469,9 +471,11 @@ cudaError_t array_to_array(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_c
     if (const cudaError_t bad = shape_of(d, to, &to_shape); bad != cudaSuccess) return bad;
     if (const cudaError_t bad = shape_of(d, from, &from_shape); bad != cudaSuccess) return bad;
     if (to_x >= to_shape.row_bytes || from_x >= from_shape.row_bytes) return cudaErrorInvalidValue;
+    const gpufence::sim::Checked into = gpufence::sim::Checked(to_y) * to_shape.row_bytes + to_x;
+    const gpufence::sim::Checked out_of = gpufence::sim::Checked(from_y) * from_shape.row_bytes + from_x;
+    if (!into.fits() || !out_of.fits()) return cudaErrorInvalidValue;
     return from_driver((per_thread ? d.cuMemcpyAtoA_v2_ptds : d.cuMemcpyAtoA_v2)(
-        driver_array(to), to_y * to_shape.row_bytes + to_x, driver_array(from),
-        from_y * from_shape.row_bytes + from_x, bytes));
+        driver_array(to), into.value(), driver_array(from), out_of.value(), bytes));
   });
 }
 

@@ -3,6 +3,7 @@
 // stream per thread; both are one body that picks the driver's twin.
 #include "tests/sim/runtime/copy.h"
 
+#include "tests/sim/driver/checked.h"
 #include "tests/sim/runtime/array.h"
 #include "tests/sim/runtime/runtime.h"
 
@@ -156,6 +157,13 @@ bool empty(const cudaExtent& extent) {
   return extent.width == 0 || extent.height == 0 || extent.depth == 0;
 }
 
+// Makes bytes of elements; false: of more than there can be.
+bool in_bytes(size_t& elements, const ArrayShape& shape) {
+  const auto bytes = gpufence::sim::Checked(elements) * shape.element_bytes;
+  elements = bytes.value();
+  return bytes.fits();
+}
+
 // "If a CUDA array is participating in the copy, the extent is defined in terms of that array's elements",
 // and so are the positions in it; only the driver knows how large these are.
 template <typename DriverCopy, typename RuntimeCopy>
@@ -165,19 +173,20 @@ cudaError_t describe_arrays_3d(const Driver& driver, DriverCopy& c, const Runtim
     if (const cudaError_t bad = shape_of(driver, asked.srcArray, &source); bad != cudaSuccess) return bad;
     c.srcMemoryType = CU_MEMORYTYPE_ARRAY;
     c.srcArray = driver_array(asked.srcArray);
-    c.srcXInBytes *= source.element_bytes;
+    if (!in_bytes(c.srcXInBytes, source)) return cudaErrorInvalidValue;
   }
   if (asked.dstArray != nullptr) {
     if (const cudaError_t bad = shape_of(driver, asked.dstArray, &target); bad != cudaSuccess) return bad;
     c.dstMemoryType = CU_MEMORYTYPE_ARRAY;
     c.dstArray = driver_array(asked.dstArray);
-    c.dstXInBytes *= target.element_bytes;
+    if (!in_bytes(c.dstXInBytes, target)) return cudaErrorInvalidValue;
   }
   // "If both are arrays, they must have the same element size."
   if (asked.srcArray != nullptr && asked.dstArray != nullptr && source.element_bytes != target.element_bytes)
     return cudaErrorInvalidValue;
-  if (asked.srcArray != nullptr || asked.dstArray != nullptr)
-    c.WidthInBytes *= asked.srcArray != nullptr ? source.element_bytes : target.element_bytes;
+  if ((asked.srcArray != nullptr || asked.dstArray != nullptr) &&
+      !in_bytes(c.WidthInBytes, asked.srcArray != nullptr ? source : target))
+    return cudaErrorInvalidValue;
   return cudaSuccess;
 }
 
@@ -249,7 +258,10 @@ cudaError_t fill_2d_async(Default def, void* to, size_t pitch, int value, size_t
 template <typename Fill2d>
 cudaError_t fill_3d(cudaPitchedPtr to, cudaExtent extent, Fill2d fill_slice) {
   if (empty(extent)) return fill_slice(to.ptr, size_t{0}, size_t{0});
-  if (extent.height == to.ysize) return fill_slice(to.ptr, extent.width, extent.height * extent.depth);
+  const auto last = gpufence::sim::Checked(extent.depth - 1) * to.pitch * to.ysize + address(to.ptr);
+  const auto rows = gpufence::sim::Checked(extent.height) * extent.depth;
+  if (!last.fits() || !rows.fits()) return in_context([](const Driver&) { return cudaErrorInvalidValue; });
+  if (extent.height == to.ysize) return fill_slice(to.ptr, extent.width, rows.value());
   for (size_t z = 0; z < extent.depth; ++z) {
     void* slice = static_cast<char*>(to.ptr) + z * to.pitch * to.ysize;
     if (const cudaError_t filled = fill_slice(slice, extent.width, extent.height); filled != cudaSuccess)

@@ -1,6 +1,7 @@
 // The memory chapter of the runtime API: allocation, freeing, host memory, and what a pointer is. Each call
 // is the one driver call that the genuine runtime makes for it (facts/cuda-runtime.md), so that a fence at
 // the driver level sees what it would see on a real machine.
+#include "tests/sim/driver/checked.h"
 #include "tests/sim/runtime/runtime.h"
 
 using namespace gpufence::sim::runtime;
@@ -86,7 +87,9 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* out, cudaExtent extent) {
     if (out == nullptr) return cudaErrorInvalidValue;
     void* made = nullptr;
     size_t pitch = 0;
-    const cudaError_t got = malloc_pitch(driver, &made, &pitch, extent.width, extent.height * extent.depth);
+    const auto rows = gpufence::sim::Checked(extent.height) * extent.depth;
+    if (!rows.fits()) return cudaErrorMemoryAllocation;
+    const cudaError_t got = malloc_pitch(driver, &made, &pitch, extent.width, rows.value());
     if (got == cudaSuccess) *out = {made, pitch, extent.width, extent.height};
     return got;
   });

@@ -220,6 +220,16 @@ TEST(CopyBatch, Of3DCountsInElementsOfItsArrays) {
     bad = in;
     bad.dst.op.array.offset.x = 4;
     EXPECT_EQ(cuMemcpy3DBatchAsync(1, &bad, 0, stream), kInvalid);
+    bad = in;  // elements whose bytes are beyond 2^64
+    bad.extent.width += 0x8000'0000'0000'0000;
+    bad.src.op.ptr.rowLength = 0;
+    EXPECT_EQ(cuMemcpy3DBatchAsync(1, &bad, 0, stream), kInvalid);
+    bad = in;
+    bad.dst.op.array.offset.x += 0x8000'0000'0000'0000;
+    EXPECT_EQ(cuMemcpy3DBatchAsync(1, &bad, 0, stream), kInvalid);
+    bad = in;
+    bad.src.op.ptr.rowLength += 0x8000'0000'0000'0000;
+    EXPECT_EQ(cuMemcpy3DBatchAsync(1, &bad, 0, stream), kInvalid);
     bad = in;  // "the element size of the two CUDA arrays must match"
     bad.src = array_end(array_of(6, 4, 2, CU_AD_FORMAT_UNSIGNED_INT8), 0, 0, 0);
     EXPECT_EQ(cuMemcpy3DBatchAsync(1, &bad, 0, stream), kInvalid);

@@ -571,6 +571,96 @@ TEST(Copy, RowsAndSlices) {
   });
 }
 
+// Pitches and heights whose products are beyond 2^64 lie in no memory; wrapped they would pass
+// for a few bytes of it. cuda.h, cuMemsetD2D8, cuMemcpy2D and cuMemcpy3D: CUDA_ERROR_INVALID_VALUE.
+TEST(Copy, RowsAndSlicesBeyondAllAddressesAreRefused) {
+  in_child({{"GPUFENCE_SIM", "1"}}, [] {
+    OK(cuInit(0));
+    context_on(0);
+    constexpr size_t kTop = 0x8000'0000'0000'0000, kAll = 0xffff'ffff'ffff'ffff;
+    CUstream stream = nullptr;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CUdeviceptr memory = 0;
+    OK(cuMemAlloc(&memory, 4096));
+    OK(cuMemsetD8(memory, '.', 4096));
+    EXPECT_EQ(cuMemsetD2D8(memory, kTop, 1, 1, 3), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemsetD2D8(memory, kTop / 2, 1, 1, 5), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemsetD2D8(memory, kAll, 1, 1, kAll), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemsetD2D16(memory, kTop, 1, 1, 3), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemsetD2D32(memory, kTop, 1, 1, 3), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemsetD2D32Async(memory, kTop, 1, 1, 3, stream), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemsetD32(memory, 1, 0x4000'0000'0000'0001), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(cuMemsetD8(memory, 1, kAll - memory + 1), CUDA_ERROR_INVALID_VALUE);
+
+    char host[64] = {};
+    const auto rows = [&](size_t count, size_t pitch, size_t x, size_t y) {
+      CUDA_MEMCPY2D copy{};
+      copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+      copy.srcHost = host;
+      copy.srcPitch = 16;
+      copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+      copy.dstDevice = memory;
+      copy.dstPitch = pitch;
+      copy.dstXInBytes = x;
+      copy.dstY = y;
+      copy.WidthInBytes = 16;
+      copy.Height = count;
+      const CUresult result = cuMemcpy2D(&copy);
+      EXPECT_EQ(cuMemcpy2DAsync(&copy, stream), result);
+      EXPECT_EQ(cuMemcpy2DUnaligned(&copy), result);
+      CUDA_MEMCPY2D back{};  // the other end
+      back.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+      back.srcDevice = memory;
+      back.srcPitch = pitch;
+      back.srcXInBytes = x;
+      back.srcY = y;
+      back.dstMemoryType = CU_MEMORYTYPE_HOST;
+      back.dstHost = host;
+      back.dstPitch = 16;
+      back.WidthInBytes = 16;
+      back.Height = count;
+      EXPECT_EQ(cuMemcpy2D(&back), result);
+      return result;
+    };
+    EXPECT_EQ(rows(2, 16, 0, 0), CUDA_SUCCESS);
+    EXPECT_EQ(rows(3, kTop, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(rows(5, kTop / 2, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(rows(1, kTop / 8, 0, 16), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(rows(2, kTop / 8, 0, 15), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(rows(1, 16, kAll - 15, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(rows(2, 16, 0, kAll), CUDA_ERROR_INVALID_VALUE);
+
+    const auto slices = [&](size_t depth, size_t pitch, size_t height, size_t y, size_t z) {
+      CUDA_MEMCPY3D copy{};
+      copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+      copy.srcHost = host;
+      copy.srcPitch = 16;
+      copy.srcHeight = 1;
+      copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+      copy.dstDevice = memory;
+      copy.dstPitch = pitch;
+      copy.dstHeight = height;
+      copy.dstY = y;
+      copy.dstZ = z;
+      copy.WidthInBytes = 16;
+      copy.Height = 1;
+      copy.Depth = depth;
+      const CUresult result = cuMemcpy3D(&copy);
+      EXPECT_EQ(cuMemcpy3DAsync(&copy, stream), result);
+      return result;
+    };
+    EXPECT_EQ(slices(2, 16, 1, 0, 0), CUDA_SUCCESS);
+    EXPECT_EQ(slices(3, 0x1'0000'0000, 0x8000'0000, 0, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(slices(1, 0x1'0000'0000, 0x1'0000'0000, 0, 1), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(slices(1, kTop / 8, 1, 16, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT_EQ(slices(2, 16, 1, 0, kAll), CUDA_ERROR_INVALID_VALUE);
+    OK(cuCtxSynchronize());
+    char after[4] = {};
+    OK(cuMemcpyDtoH(after, memory + 32, 4));
+    EXPECT_EQ(std::string(after, 4), "....");
+  });
+}
+
 TEST(Stream, HandlesAreCheckedAndKnowTheirGpu) {
   in_child({{"GPUFENCE_SIM", "2"}}, [] {
     OK(cuInit(0));

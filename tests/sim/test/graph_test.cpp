@@ -115,6 +115,19 @@ TEST(Graphs, CopyAndFillMemory) {
     CUDA_MEMSET_NODE_PARAMS odd = rows;
     odd.elementSize = 3;  // "must be 1, 2, or 4"
     EXPECT_EQ(cuGraphMemsetNodeSetParams(fill, &odd), CUDA_ERROR_INVALID_VALUE);
+    CUDA_MEMSET_NODE_PARAMS wide = rows;  // rows beyond 2^64
+    wide.pitch = 0x8000'0000'0000'0000;
+    wide.height = 3;
+    EXPECT_EQ(cuGraphMemsetNodeSetParams(fill, &wide), CUDA_ERROR_INVALID_VALUE);
+    CUcontext context = nullptr;
+    OK(cuCtxGetCurrent(&context));
+    CUgraphNode more = nullptr;
+    EXPECT_EQ(cuGraphAddMemsetNode(&more, graph, nullptr, 0, &wide, context), CUDA_ERROR_INVALID_VALUE);
+    CUDA_MEMCPY3D far = copy_of(memory, reinterpret_cast<CUdeviceptr>(host), sizeof host);
+    far.dstPitch = 0x1'0000'0000;
+    far.dstHeight = 0x1'0000'0000;
+    far.dstZ = 1;
+    EXPECT_EQ(cuGraphMemcpyNodeSetParams(in, &far), CUDA_ERROR_INVALID_VALUE);
     const CUDA_MEMCPY3D beyond = copy_of(memory, memory + 4000, 200);
     EXPECT_EQ(cuGraphMemcpyNodeSetParams(in, &beyond), CUDA_ERROR_INVALID_VALUE);
   });

@@ -210,6 +210,8 @@ TEST(RuntimeArrays, PassBytesToEachOtherFromAnyPlace) {
   OK(cudaMemcpyArrayToArray(to, 4, 0, from, 2, 1, 5, cudaMemcpyDeviceToDevice));
   OK(cudaMemcpy2DFromArray(back, 6, to, 0, 0, 6, 2, cudaMemcpyDeviceToHost));
   EXPECT_STREQ(back, "....ghijk...");
+  EXPECT_EQ(cudaMemcpyArrayToArray(to, 0, 0, from, 0, 0x4000'0000'0000'0000, 1, cudaMemcpyDeviceToDevice),
+            cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpyArrayToArray(to, 0, 0, from, 0, 0, 13, cudaMemcpyDeviceToDevice),
             cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpyArrayToArray(to, 0, 0, from, 0, 0, 1, cudaMemcpyHostToDevice),

@@ -175,6 +175,12 @@ TEST(RuntimeArrays, CopiesOfThreeDimensionsCountElementsOfTheArray) {
   }
   out.srcPos = at(4, 1, 1);
   EXPECT_EQ(cudaMemcpy3D(&out), cudaErrorInvalidValue);
+  // Elements of four bytes, whose bytes are beyond 2^64.
+  out.srcPos = at(0x4000'0000'0000'0003, 1, 1);
+  EXPECT_EQ(cudaMemcpy3D(&out), cudaErrorInvalidValue);
+  out.srcPos = at(3, 1, 1);
+  out.extent.width = 0x4000'0000'0000'0002;
+  EXPECT_EQ(cudaMemcpy3D(&out), cudaErrorInvalidValue);
   // Between arrays whose elements differ in size there is no copy.
   const cudaChannelFormatDesc small = cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindUnsigned);
   cudaArray_t other = nullptr;
@@ -185,6 +191,35 @@ TEST(RuntimeArrays, CopiesOfThreeDimensionsCountElementsOfTheArray) {
   across.extent = extent_of(2, 2, 2);
   across.kind = cudaMemcpyDeviceToDevice;
   EXPECT_EQ(cudaMemcpy3D(&across), cudaErrorInvalidValue);
+}
+
+// driver_types.h, cudaErrorInvalidValue: "one or more of the parameters passed to the API call is not within
+// an acceptable range of values". Slices, and rows in all, beyond 2^64.
+TEST(RuntimeMemory, AFillOfSlicesBeyondAllAddressesIsRefused) {
+  void* memory = nullptr;
+  OK(cudaMalloc(&memory, 4096));
+  OK(cudaMemset(memory, 0, 4096));
+  constexpr size_t kHalf = 0x1'0000'0000;
+  const auto fill = [&](cudaPitchedPtr to, cudaExtent extent) {
+    const cudaError_t result = cudaMemset3D(to, 1, extent);
+    EXPECT_EQ(cudaGetLastError(), result);
+    EXPECT_EQ(cudaMemset3DAsync(to, 1, extent, nullptr), result);
+    cudaGetLastError();
+    return result;
+  };
+  EXPECT_EQ(fill(pitched(memory, kHalf, 1, kHalf), extent_of(1, 1, 2)), cudaErrorInvalidValue);
+  EXPECT_EQ(fill(pitched(memory, 16, 1, kHalf), extent_of(1, kHalf, kHalf)), cudaErrorInvalidValue);
+  char byte = 7;
+  OK(cudaMemcpy(&byte, memory, 1, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(byte, 0);
+  EXPECT_EQ(fill(pitched(memory, kHalf, 1, kHalf), extent_of(1, 1, 1)), cudaSuccess);
+  OK(cudaFree(memory));
+}
+
+TEST(RuntimeMemory, MoreRowsInAllThanThereCanBeAreOutOfMemory) {
+  cudaPitchedPtr out{};
+  EXPECT_EQ(cudaMalloc3D(&out, extent_of(1, 0x1'0000'0000, 0x1'0000'0001)), cudaErrorMemoryAllocation);
+  EXPECT_EQ(out.ptr, nullptr);
 }
 
 TEST(RuntimeArrays, MipmappedOnesGiveTheirLevels) {
