@@ -385,8 +385,10 @@ ScopeBook::~ScopeBook() {
       map = locked;
     }
     ::munmap(map->header, kMapped);
+    for (const Map* replaced : replaced_) ::munmap(replaced->header, kMapped);
   }
   delete map;
+  for (const Map* replaced : replaced_) delete replaced;
   ::munmap(alive_, kPage);
 }
 
@@ -595,6 +597,7 @@ void ScopeBook::move_to_new_file() noexcept {
       status.st_dev == old->device)
     return;  // another thread was here
   try {
+    replaced_.reserve(replaced_.size() + 1);
     auto made = map_file();
     if (!made) return;  // what there is goes on to count for those who have it
     Map* fresh = made->release();
@@ -612,7 +615,10 @@ void ScopeBook::move_to_new_file() noexcept {
         fresh->header->total.fetch_add(bytes);
       }
       map_.store(fresh, std::memory_order_release);
+      replaced_.push_back(old);
       pthread_mutex_unlock(&fresh->header->mutex);
+    } else {
+      replaced_.push_back(fresh);
     }
     if (locked) pthread_mutex_unlock(&old->header->mutex);
   } catch (...) {

@@ -133,7 +133,8 @@ class ScopeBook {
   const std::string path_;
   const std::vector<std::string> uuids_;
   const Options options_;
-  std::atomic<Map*> map_{nullptr};                      // replaced ones are leaked: a thread may be in them
+  std::atomic<Map*> map_{nullptr};
+  std::vector<Map*> replaced_;                          // kept as long as the object: a thread may be in one
   std::unique_ptr<std::atomic<std::uint64_t>[]> owed_;  // by row: releases that found the mutex taken
   std::atomic<bool> owes_{false};
   std::atomic<std::int64_t> looked_ms_{0}, reaped_ms_{0};
