@@ -241,11 +241,13 @@ tl::expected<void, std::string> ScopeBook::check_header(const std::string& path,
       header.slot_bytes != sizeof(Slot) || header.rows != kBookRows)
     return trouble(path, "was made by another version of gpufence",
                    "remove it when nothing runs that uses it");
-  // Asked in this order: the file may grow meanwhile, and grows before it says so.
+  // Asked in this order: the file may grow meanwhile, first its bytes, then its slots, then those that are
+  // used.
+  const std::uint32_t highest = header.highest.load();
   const std::uint32_t room = header.slots.load();
   struct stat status {};
   const bool told = ::fstat(descriptor, &status) == 0;
-  if (!told || room < kFirstSlots || room > kBookSlots || header.highest.load() > room ||
+  if (!told || room < kFirstSlots || room > kBookSlots || highest > room ||
       header.row_count.load() > kBookRows || status.st_size < static_cast<off_t>(file_bytes(room)))
     return trouble(path, "is cut off or damaged", "remove it when nothing runs that uses it");
   return {};
