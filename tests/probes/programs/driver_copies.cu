@@ -1,18 +1,6 @@
 // The driver's copies and fills of blocks: every pair of host, device and array, in two and three dimensions
 // with offsets and pitches, against a model of the host.
-#include <cuda.h>
-
-#include "check.h"
-
-static void driver_must(CUresult result, const char* call, int line) {
-  if (result == CUDA_SUCCESS) return;
-  const char* name = "?";
-  cuGetErrorName(result, &name);
-  printf("line %d: %s: %s\n", line, call, name);
-  exit(1);
-}
-#define CU(...) driver_must((__VA_ARGS__), #__VA_ARGS__, __LINE__)
-#define CU_ANSWERS(call, wanted) HOLDS((call) == (wanted), "%s", #wanted)
+#include "check_driver.h"
 
 constexpr size_t kWidth = 24, kHeight = 7, kDepth = 5;  // bytes, rows, slices
 

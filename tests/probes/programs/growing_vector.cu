@@ -1,17 +1,6 @@
 // Virtual memory management with the driver API: a vector that grows in place, a buffer striped over two
 // GPUs, and memory that shows at two addresses.
-#include <cuda.h>
-
-#include "check.h"
-
-static void driver_must(CUresult result, const char* call, int line) {
-  if (result == CUDA_SUCCESS) return;
-  const char* name = "?";
-  cuGetErrorName(result, &name);
-  printf("line %d: %s: %s\n", line, call, name);
-  exit(1);
-}
-#define CU(...) driver_must((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+#include "check_driver.h"
 
 __global__ void append(uint32_t* out, size_t first, size_t count) {
   for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)

@@ -1,17 +1,6 @@
 // The driver API as code generators use it: PTX made at run time for an expression, linked with a library of
 // functions, launched with attributes; what compilers and linkers say of mistakes.
-#include <cuda.h>
-
-#include "check.h"
-
-static void driver_must(CUresult result, const char* call, int line) {
-  if (result == CUDA_SUCCESS) return;
-  const char* name = "?";
-  cuGetErrorName(result, &name);
-  printf("line %d: %s: %s\n", line, call, name);
-  exit(1);
-}
-#define CU(...) driver_must((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+#include "check_driver.h"
 
 static const char* const kHead = ".version 7.0\n.target sm_70\n.address_size 64\n";
 

@@ -4,16 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "check.h"
-
-static void driver_must(CUresult result, const char* call, int line) {
-  if (result == CUDA_SUCCESS) return;
-  const char* name = "?";
-  cuGetErrorName(result, &name);
-  printf("line %d: %s: %s\n", line, call, name);
-  exit(1);
-}
-#define CU(...) driver_must((__VA_ARGS__), #__VA_ARGS__, __LINE__)
+#include "check_driver.h"
 
 __global__ void copy_up(const int* from, int* to, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -4,17 +4,7 @@
 
 #include <thread>
 
-#include "check.h"
-
-static void driver_must(CUresult result, const char* call, int line) {
-  if (result == CUDA_SUCCESS) return;
-  const char* name = "?";
-  cuGetErrorName(result, &name);
-  printf("line %d: %s: %s\n", line, call, name);
-  exit(1);
-}
-#define CU(...) driver_must((__VA_ARGS__), #__VA_ARGS__, __LINE__)
-#define CU_ANSWERS(call, wanted) HOLDS((call) == (wanted), "%s", #wanted)
+#include "check_driver.h"
 
 __global__ void stage(int* values, int n, int times, int plus) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
