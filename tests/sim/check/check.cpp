@@ -82,35 +82,6 @@ class Stretch {
   uint64_t bytes_ = 0;
 };
 
-// The fatbins of a section, one behind the other. What is damaged ends them; the driver would never see it
-// either.
-std::vector<Binary> fatbins_of(const Stretch& section) {
-  constexpr uint32_t kMagic = 0xba55ed50;
-  std::vector<Binary> found;
-  uint64_t at = 0;
-  while (section.bytes() - at >= 16) {
-    uint32_t magic = 0;
-    uint16_t header_bytes = 0;
-    uint64_t body_bytes = 0;
-    memcpy(&magic, section.begin() + at, sizeof magic);
-    memcpy(&header_bytes, section.begin() + at + 6, sizeof header_bytes);
-    memcpy(&body_bytes, section.begin() + at + 8, sizeof body_bytes);
-    if (magic == 0) {
-      at += 8;
-      continue;
-    }
-    const uint64_t left = section.bytes() - at;
-    if (magic != kMagic || header_bytes < 16 || header_bytes > left || body_bytes > left - header_bytes)
-      break;
-    const auto end = reinterpret_cast<uintptr_t>(section.begin()) + at + header_bytes + body_bytes;
-    auto code = read_code(section.begin() + at, [&](uintptr_t from) { return from < end ? end - from : 0; });
-    if (!code) break;
-    for (Binary& binary : code->members) found.push_back(std::move(binary));
-    at += header_bytes + body_bytes;
-  }
-  return found;
-}
-
 // Why there is no code at all for these GPUs, or nothing to say: the driver's own answer then is CUDA's.
 void add_no_code(const NoCode& error, const std::string& file, Findings& findings) {
   if (error.answer == CUDA_ERROR_NO_BINARY_FOR_GPU) {
@@ -200,7 +171,7 @@ int check(const std::vector<std::string>& words) {
       const std::string& file = words[i + 1];
       const Stretch section(file, strtoull(words[i + 2].c_str(), nullptr, 10),
                             strtoull(words[i + 3].c_str(), nullptr, 10));
-      for (Binary& binary : fatbins_of(section)) {
+      for (Binary& binary : read_section(section.begin(), section.bytes())) {
         if (part)
           parts[file].members.push_back(std::move(binary));
         else

@@ -294,6 +294,23 @@ tl::expected<CodeImage, std::string> read_code(const void* image, const Reach& r
   return code;
 }
 
+std::vector<Binary> read_section(const uint8_t* at, size_t bytes) {
+  std::vector<Binary> found;
+  while (bytes >= sizeof(Header)) {
+    const auto header = read<Header>(at);
+    size_t step = sizeof(uint64_t);  // of the padding between two
+    if (header.magic != 0) {
+      auto binary = read_fatbin(at, bytes);
+      if (!binary) break;
+      found.push_back(std::move(*binary));
+      step = header.header_bytes + header.bytes;
+    }
+    at += step;
+    bytes -= step;
+  }
+  return found;
+}
+
 std::vector<uint8_t> write_code(const CodeImage& code) {
   std::vector<uint8_t> out;
   append(out, Linked{kLinkedMagic, code.members.size()});

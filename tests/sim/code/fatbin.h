@@ -60,6 +60,10 @@ constexpr size_t kMostEntries = 4096;
 // parts.
 [[nodiscard]] std::vector<uint8_t> write_code(const CodeImage& code);
 
+// Fatbins one behind the other with zeros between, as a section of a program holds them (.nv_fatbin,
+// __nv_relfatbin). What is damaged ends them.
+[[nodiscard]] std::vector<Binary> read_section(const uint8_t* at, size_t bytes);
+
 // The PTX images that a GPU of that compute capability (75: 7.5) may run, best first. A text whose .target
 // asks for one architecture (sm_90a) or family (sm_100f) is told apart by target_fits() once it is unpacked.
 [[nodiscard]] std::vector<const PtxImage*> candidates(const Binary& binary, uint32_t capability);
