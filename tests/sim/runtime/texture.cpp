@@ -113,9 +113,10 @@ cudaTextureDesc texture_of(const CUDA_TEXTURE_DESC& d) {
 }
 
 // The formats of views have the same numbers in both.
-CUDA_RESOURCE_VIEW_DESC view_of(const cudaResourceViewDesc& d) {
-  CUDA_RESOURCE_VIEW_DESC out{};
-  out.format = static_cast<CUresourceViewFormat>(d.format);
+template <class Out, class Format, class In>
+Out view(const In& d) {
+  Out out{};
+  out.format = static_cast<Format>(d.format);
   out.width = d.width;
   out.height = d.height;
   out.depth = d.depth;
@@ -125,17 +126,11 @@ CUDA_RESOURCE_VIEW_DESC view_of(const cudaResourceViewDesc& d) {
   out.lastLayer = d.lastLayer;
   return out;
 }
+CUDA_RESOURCE_VIEW_DESC view_of(const cudaResourceViewDesc& d) {
+  return view<CUDA_RESOURCE_VIEW_DESC, CUresourceViewFormat>(d);
+}
 cudaResourceViewDesc view_of(const CUDA_RESOURCE_VIEW_DESC& d) {
-  cudaResourceViewDesc out{};
-  out.format = static_cast<cudaResourceViewFormat>(d.format);
-  out.width = d.width;
-  out.height = d.height;
-  out.depth = d.depth;
-  out.firstMipmapLevel = d.firstMipmapLevel;
-  out.lastMipmapLevel = d.lastMipmapLevel;
-  out.firstLayer = d.firstLayer;
-  out.lastLayer = d.lastLayer;
-  return out;
+  return view<cudaResourceViewDesc, cudaResourceViewFormat>(d);
 }
 
 // "A non-float texture was being accessed with linear filtering" (cudaErrorInvalidFilterSetting): of what is
