@@ -12,6 +12,7 @@
 #include <new>
 #include <utility>
 
+#include "ledger/descriptor.h"
 #include "ledger/scope_file.h"
 #include "ledger/scope_path.h"
 
@@ -31,19 +32,6 @@ class NoFork {
   NoFork() { pthread_mutex_lock(&fork_window); }
   NoFork(const NoFork&) = delete;
   ~NoFork() { pthread_mutex_unlock(&fork_window); }
-};
-
-class Descriptor {
- public:
-  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  [[nodiscard]] int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
 };
 
 std::int64_t coarse_ms() noexcept {
@@ -84,20 +72,14 @@ bool lives(int descriptor, std::uint32_t slot) noexcept {
   return ::fcntl(descriptor, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
 
-std::string first_line(const char* path) {
-  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
-  char text[128] = "";
-  const ssize_t length = file.get() >= 0 ? ::read(file.get(), text, sizeof text - 1) : 0;
-  std::string line(text, length > 0 ? static_cast<std::size_t>(length) : 0);
-  return line.substr(0, line.find('\n'));
+std::string boot_id() {
+  const std::string text = read_small("/proc/sys/kernel/random/boot_id");
+  return text.substr(0, text.find('\n'));
 }
 
 // "python train.py", cut to what fits
 std::string own_name() {
-  const Descriptor file(::open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC));
-  char text[4096] = "";
-  const ssize_t length = file.get() >= 0 ? ::read(file.get(), text, sizeof text) : 0;
-  std::string name(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+  std::string name = read_small("/proc/self/cmdline");
   while (!name.empty() && name.back() == '\0') name.pop_back();
   for (char& c : name)
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
@@ -105,6 +87,12 @@ std::string own_name() {
   const std::size_t end = std::min(name.find(' '), name.size());
   const std::size_t slash = name.rfind('/', end);
   return slash == std::string::npos || slash > end ? name : name.substr(slash + 1);
+}
+
+// Whether that file is still the one at this path.
+bool lies_at(const std::string& path, dev_t device, ino_t inode) noexcept {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && status.st_ino == inode && status.st_dev == device;
 }
 
 void sort_holders(std::vector<Holder>& holders) {
@@ -123,7 +111,7 @@ std::string reason() {
 // A whole new file under a name of its own, then linked into its place: nobody ever sees half of one. False:
 // somebody else's is there meanwhile, or it failed with errno.
 bool make_file(const std::string& path, const ScopeBook::Options& options) {
-  const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+  const std::string boot = boot_id();
   std::string fresh = path + ".XXXXXX";
   const Descriptor file(::mkostemp(fresh.data(), O_CLOEXEC));
   if (file.get() < 0) return false;
@@ -289,7 +277,7 @@ tl::expected<std::unique_ptr<ScopeBook::Map>, std::string> ScopeBook::map_file()
     Header& header = *map->header;
     if (auto checked = check_header(path_, header, file.get()); !checked)
       return unmapped(tl::unexpected(checked.error()));
-    if (const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+    if (const std::string boot = boot_id();
         !boot.empty() && std::strncmp(header.boot, boot.c_str(), sizeof header.boot) != 0) {
       // From before the machine started: its processes are gone, and so is whoever holds its mutex.
       ::munmap(at, kMapped);
@@ -297,10 +285,7 @@ tl::expected<std::unique_ptr<ScopeBook::Map>, std::string> ScopeBook::map_file()
       whole.l_type = F_WRLCK;
       whole.l_len = static_cast<off_t>(kSlotsAt);
       if (::fcntl(file.get(), F_OFD_SETLKW, &whole) != 0) return trouble(path_, reason(), "remove it");
-      struct stat named {};
-      if (::stat(path_.c_str(), &named) == 0 && named.st_ino == status.st_ino &&
-          named.st_dev == status.st_dev)
-        ::unlink(path_.c_str());
+      if (lies_at(path_, status.st_dev, status.st_ino)) ::unlink(path_.c_str());
       continue;
     }
     if (!acquire(header)) {
@@ -601,20 +586,14 @@ void ScopeBook::look_after_file() noexcept {
     return;
   looked_ms_.store(now, std::memory_order_relaxed);
   const Map* known = map();
-  struct stat status {};
-  if (known != nullptr && ::stat(path_.c_str(), &status) == 0 && status.st_ino == known->inode &&
-      status.st_dev == known->device)
-    return;
+  if (known != nullptr && lies_at(path_, known->device, known->inode)) return;
   move_to_new_file();
 }
 
 void ScopeBook::move_to_new_file() noexcept {
   const std::lock_guard guard(moving_);
   Map* old = map_.load();
-  struct stat status {};
-  if (old != nullptr && ::stat(path_.c_str(), &status) == 0 && status.st_ino == old->inode &&
-      status.st_dev == old->device)
-    return;  // another thread was here
+  if (old != nullptr && lies_at(path_, old->device, old->inode)) return;  // another thread was here
   try {
     replaced_.reserve(replaced_.size() + 1);
     auto made = map_file();
@@ -670,8 +649,7 @@ void ScopeBook::remove_if_dead(const std::string& path) noexcept {
       const bool fresh = header.highest.load() == 0 && now.tv_sec - status.st_mtim.tv_sec <= 60;
       bool empty = !fresh && (taken == 0 || taken == EOWNERDEAD);
       for (std::uint32_t i = 0; empty && i < header.highest.load(); ++i) empty = !lives(file.get(), i);
-      struct stat named {};
-      if (empty && ::stat(path.c_str(), &named) == 0 && named.st_ino == status.st_ino) ::unlink(path.c_str());
+      if (empty && lies_at(path, status.st_dev, status.st_ino)) ::unlink(path.c_str());
       if (taken == EOWNERDEAD) {
         recount(header, reinterpret_cast<const Slot*>(static_cast<const char*>(at) + kSlotsAt));
         pthread_mutex_consistent(&header.mutex);

@@ -1,7 +1,6 @@
 #include "ledger/scope_path.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,21 +8,13 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "ledger/descriptor.h"
 #include "ledger/scope_book.h"
 
 namespace gpufence::ledger {
 namespace {
 
 constexpr std::size_t kLongestName = 160;
-
-std::string read_small(const char* path) {
-  char text[4096];
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
-  const ssize_t length = ::read(file, text, sizeof text);
-  ::close(file);
-  return {text, length > 0 ? static_cast<std::size_t>(length) : 0};
-}
 
 // FNV-1a: equal names must come to equal numbers in every process and version.
 std::uint64_t number_of(std::string_view text) {
