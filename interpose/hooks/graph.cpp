@@ -76,17 +76,16 @@ CUresult instantiated(CUresult result, const CUgraphExec* made, CUgraph graph) n
 
 // The stores of several GPUs are entered one within the other, in order.
 template <class Call>
-CUresult backed(Visible& seen, CUgraphExec exec, std::map<std::uint32_t, std::uint64_t>::const_iterator at,
+CUresult backed(Visible& seen, std::map<std::uint32_t, std::uint64_t>::const_iterator at,
                 const Executable& of, const observe::Call& made, Call& call) noexcept {
   if (at == of.bytes.end()) return call();
   Store* store = Stores::get().of_graphs(at->first);
-  if (store == nullptr) return backed(seen, exec, std::next(at), of, made, call);
+  if (store == nullptr) return backed(seen, std::next(at), of, made, call);
   const auto before = of.backed_after.find(at->first);
   const std::uint64_t more =
       before != of.backed_after.end() && before->second == store->trims() ? 0 : at->second;
   return store->grown(
-      seen, more, made, [&] { return backed(seen, exec, std::next(at), of, made, call); },
-      [] { return false; });
+      seen, more, made, [&] { return backed(seen, std::next(at), of, made, call); }, [] { return false; });
 }
 
 template <class Call>
@@ -103,7 +102,7 @@ CUresult started(CUgraphExec exec, const char* api, const void* caller, Call cal
   } catch (...) {
     return call();
   }
-  const CUresult result = backed(*seen, exec, of.bytes.begin(), of, observe::current(api, caller), call);
+  const CUresult result = backed(*seen, of.bytes.begin(), of, observe::current(api, caller), call);
   if (result != CUDA_SUCCESS) return result;
   const std::lock_guard guard(all.lock);
   const auto found = all.known.find(exec);

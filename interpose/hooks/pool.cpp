@@ -44,7 +44,7 @@ Store* store_of(Visible& seen, CUmemoryPool pool) noexcept {
   return nullptr;
 }
 
-// `free` is the driver's cuMemFreeAsync of the same stream, `synchronise` its cuStreamSynchronize.
+// `undo` frees what `allocate` gave, and waits for that.
 template <class Find, class Allocate, class Undo>
 CUresult allocated(CUdeviceptr* out, std::size_t bytes, CUstream stream, bool per_thread, const char* api,
                    const void* caller, Find find, Allocate allocate, Undo undo) noexcept {
@@ -63,16 +63,17 @@ CUresult allocated(CUdeviceptr* out, std::size_t bytes, CUstream stream, bool pe
 }  // namespace
 
 #define ALLOC_ASYNC(suffix, per_thread)                                                              \
+  static bool take_back##suffix(CUdeviceptr memory, CUstream stream) noexcept {                      \
+    real<&::cuMemFreeAsync##suffix>(memory, stream);                                                 \
+    real<&::cuStreamSynchronize##suffix>(stream);                                                    \
+    return true;                                                                                     \
+  }                                                                                                  \
   HOOK(cuMemAllocAsync##suffix, kNeeds, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream)) {   \
     return allocated(                                                                                \
         dptr, bytesize, hStream, per_thread, "cuMemAllocAsync", __builtin_return_address(0),         \
         [&](Visible& seen) { return current_store(seen, hStream); },                                 \
         [&] { return real<&::cuMemAllocAsync##suffix>(dptr, bytesize, hStream); },                   \
-        [&] {                                                                                        \
-          real<&::cuMemFreeAsync##suffix>(*dptr, hStream);                                           \
-          real<&::cuStreamSynchronize##suffix>(hStream);                                             \
-          return true;                                                                               \
-        });                                                                                          \
+        [&] { return take_back##suffix(*dptr, hStream); });                                          \
   }                                                                                                  \
   HOOK(cuMemAllocFromPoolAsync##suffix, kNeeds,                                                      \
        (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream)) {                 \
@@ -80,11 +81,7 @@ CUresult allocated(CUdeviceptr* out, std::size_t bytes, CUstream stream, bool pe
         dptr, bytesize, hStream, per_thread, "cuMemAllocFromPoolAsync", __builtin_return_address(0), \
         [&](Visible& seen) { return store_of(seen, pool); },                                         \
         [&] { return real<&::cuMemAllocFromPoolAsync##suffix>(dptr, bytesize, pool, hStream); },     \
-        [&] {                                                                                        \
-          real<&::cuMemFreeAsync##suffix>(*dptr, hStream);                                           \
-          real<&::cuStreamSynchronize##suffix>(hStream);                                             \
-          return true;                                                                               \
-        });                                                                                          \
+        [&] { return take_back##suffix(*dptr, hStream); });                                          \
   }
 ALLOC_ASYNC(, false)
 ALLOC_ASYNC(_ptsz, true)

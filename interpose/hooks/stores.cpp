@@ -10,8 +10,9 @@ namespace {
 USES(cuMemPoolGetAttribute);
 USES(cuDeviceGetGraphMemAttribute);
 
-// What a store grows by, at least: seen on the simulated machine, and not less than what NVIDIA's pools take.
-// Booked before the driver is asked, so that no other process sees more than the cap even for a moment.
+// What a store grows by, at least, on the simulated machine; no document says it of a card. Booked before the
+// driver is asked, so that no other process sees more than the cap even for a moment; should a card take
+// more, settle() finds it.
 constexpr std::uint64_t kStep = std::uint64_t{32} << 20;
 
 }  // namespace
@@ -45,7 +46,7 @@ void Store::release_down_to(Visible& seen, std::uint64_t reserved) noexcept {
   charged_ = reserved;
 }
 
-ledger::Booked Store::prepare(Visible& seen, std::uint64_t bytes, std::uint64_t& taken) noexcept {
+Store::Prepared Store::prepare(Visible& seen, std::uint64_t bytes) noexcept {
   const auto ask = [&](bool last) {
     const Reading now = read();
     if (now.known) release_down_to(seen, now.reserved);
@@ -55,13 +56,12 @@ ledger::Booked Store::prepare(Visible& seen, std::uint64_t bytes, std::uint64_t&
       more = UINT64_MAX;
     else
       more = (more + kStep - 1) / kStep * kStep;
-    taken = more;
     const Place place{&seen, row_, nullptr};
     const ledger::Booked booked = last ? reserve(place, more) : reserve_unseen(place, more);
     if (booked.ok()) charged_ += more;
-    return booked;
+    return Prepared{booked, more, now.reserved};
   };
-  if (const ledger::Booked booked = ask(false); booked.ok()) return booked;
+  if (const Prepared prepared = ask(false); prepared.booked.ok()) return prepared;
   // Spare memory that is in pieces too small does not help: it goes back before anything is refused.
   if (pool_ != nullptr) real<&::cuMemPoolTrimTo>(pool_, 0);
   return ask(true);

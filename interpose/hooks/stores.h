@@ -30,10 +30,8 @@ class Store {
   CUresult grown(Visible& seen, std::uint64_t bytes, const observe::Call& made, Call call,
                  Undo undo) noexcept {
     const Inside inside(*this);
-    std::uint64_t taken = 0;
-    if (const ledger::Booked booked = prepare(seen, bytes, taken); !booked.ok())
-      return refuse({&seen, row_, nullptr}, bytes, booked, made, taken);
-    const std::uint64_t before = read().reserved;
+    const Prepared before = prepare(seen, bytes);
+    if (!before.booked.ok()) return refuse({&seen, row_, nullptr}, bytes, before.booked, made, before.more);
     const CUresult result = call();
     const ledger::Booked booked = settle(seen, result == CUDA_SUCCESS);
     if (booked.ok()) return result;
@@ -41,7 +39,8 @@ class Store {
     const bool undone = undo();
     shrink(seen);
     if (!undone) return result;
-    return refuse({&seen, row_, nullptr}, bytes, booked, made, after > before ? after - before : 0);
+    return refuse({&seen, row_, nullptr}, bytes, booked, made,
+                  after > before.reserved ? after - before.reserved : 0);
   }
 
   // Gives back what the driver has let go since. Never waits for who is in the store.
@@ -86,7 +85,12 @@ class Store {
     std::uint64_t reserved = 0, used = 0;
   };
   [[nodiscard]] Reading read() const noexcept;
-  [[nodiscard]] ledger::Booked prepare(Visible& seen, std::uint64_t bytes, std::uint64_t& taken) noexcept;
+  struct Prepared {
+    ledger::Booked booked;
+    std::uint64_t more = 0;      // that was asked of the books
+    std::uint64_t reserved = 0;  // by the driver, before the call
+  };
+  [[nodiscard]] Prepared prepare(Visible& seen, std::uint64_t bytes) noexcept;
   [[nodiscard]] ledger::Booked settle(Visible& seen, bool allocated) noexcept;
   void shrink(Visible& seen) noexcept;
   void release_down_to(Visible& seen, std::uint64_t reserved) noexcept;
