@@ -26,31 +26,43 @@ CUresult refuse(const Place& place, std::uint64_t bytes, const ledger::Booked& w
 // The same for an allocation of our own, which is no refusal in anybody's report.
 [[nodiscard]] ledger::Booked reserve_unseen(const Place& place, std::uint64_t bytes) noexcept;
 
-// A holding is gone: if it was of a pool, the pool has one allocation less (stores.h).
-void note_freed(const ledger::Holding& holding) noexcept;
+// Books `bytes` before the driver is asked. `allocate()` is the driver's call; `keep(caller)` remembers what
+// it gave, `free()` gives that back where there is no host memory to remember it by.
+template <class Allocate, class Keep, class Free>
+CUresult charged_at(const Place& place, std::uint64_t bytes, const char* api, const void* caller,
+                    Allocate allocate, Keep keep, Free free) noexcept {
+  if (const ledger::Booked booked = reserve(place, bytes); !booked.ok())
+    return refuse(place, bytes, booked, observe::current(api, caller));
+  const CUresult result = allocate();
+  if (result != CUDA_SUCCESS) {
+    place.seen->ledger->cancel(place.row, bytes);
+    return result;
+  }
+  if (!keep(observe::current(api, caller).caller)) {
+    free();
+    place.seen->ledger->cancel(place.row, bytes);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return result;
+}
 
-// Books `bytes` before the driver is asked. `allocate()` is the driver's call; `address()` reads what it
-// gave.
+// The same where the current context's memory is allocated; `address()` reads where, or by which key it is
+// known.
 template <class Allocate, class Address>
 CUresult charged(std::uint64_t bytes, const char* api, const void* caller, Allocate allocate, Address address,
                  CUresult (*free)(std::uint64_t)) noexcept {
   const std::optional<Place> place = place_of_current_context();
   if (!place) return allocate();  // the driver's own answer
-  if (const ledger::Booked booked = reserve(*place, bytes); !booked.ok())
-    return refuse(*place, bytes, booked, observe::current(api, caller));
-  const CUresult result = allocate();
-  if (result != CUDA_SUCCESS) {
-    place->seen->ledger->cancel(place->row, bytes);
-    return result;
-  }
-  if (!place->seen->ledger->commit(
-          address(), {place->row, bytes, place->context, 0, observe::current(api, caller).caller})) {
-    free(address());  // no host memory to remember it by
-    place->seen->ledger->cancel(place->row, bytes);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  return result;
+  return charged_at(
+      *place, bytes, api, caller, allocate,
+      [&](const void* site) {
+        return place->seen->ledger->commit(address(), {place->row, bytes, place->context, 0, site});
+      },
+      [&] { free(address()); });
 }
+
+// A holding is gone: if it was of a pool, the pool has one allocation less (stores.h).
+void note_freed(const ledger::Holding& holding) noexcept;
 
 // `free()` is the driver's call.
 template <class Free>

@@ -44,21 +44,14 @@ HOOK(cuMemCreate, kNeeds,
       prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE || !seen->has(prop->location.id))
     return create();
   const Place place{seen, static_cast<std::uint32_t>(prop->location.id), nullptr};
-  const observe::Call call = observe::current("cuMemCreate", __builtin_return_address(0));
-  if (const ledger::Booked booked = reserve(place, size); !booked.ok())
-    return refuse(place, size, booked, call);
-  const CUresult result = create();
-  if (result != CUDA_SUCCESS) {
-    seen->ledger->cancel(place.row, size);
-    return result;
-  }
-  if (!seen->mapped.created(*handle, {place.row, size, nullptr, 0, call.caller})) {
-    real<&::cuMemRelease>(*handle);
-    seen->ledger->cancel(place.row, size);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  seen->ledger->count_allocation(place.row);
-  return result;
+  return charged_at(
+      place, size, "cuMemCreate", __builtin_return_address(0), create,
+      [&](const void* site) {
+        if (!seen->mapped.created(*handle, {place.row, size, nullptr, 0, site})) return false;
+        seen->ledger->count_allocation(place.row);
+        return true;
+      },
+      [&] { real<&::cuMemRelease>(*handle); });
 }
 
 HOOK(cuMemRelease, kNeeds, (CUmemGenericAllocationHandle handle)) {
