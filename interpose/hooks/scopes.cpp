@@ -83,6 +83,19 @@ std::vector<Books> books_of(const Rules& to) {
   return list;
 }
 
+void count_alone(Visible& seen, const CapRule& rule, const Rules& to) {
+  if (rule.over_all) return;
+  for (std::size_t row = 0; row < seen.devices.size(); ++row) {
+    const observe::Device& device = seen.devices[row];
+    seen.own_caps[row].push_back(cap_on(device.uuid, static_cast<int>(row), device.total, rule, to));
+  }
+}
+
+// Of a rule that counts over all GPUs: it is no share of any card.
+std::uint64_t total_of(const CapRule& rule) {
+  return rule.amounts.every.value_or(policies::Amount{}).resolve(UINT64_MAX);
+}
+
 }  // namespace
 
 const char* name_of(Scope scope) {
@@ -125,12 +138,8 @@ std::optional<std::string> open_scopes(Visible& seen, const Rules& to) {
   for (const observe::Device& device : seen.devices) uuids.push_back(device.uuid);
   const std::vector<Books> all = books_of(to);
   // A cap that is shared with nobody is the process's own.
-  for (std::size_t row = 0; row < rows; ++row) {
-    const observe::Device& device = seen.devices[row];
-    for (const CapRule& rule : to.caps)
-      if (path_of(rule, to).empty() && !rule.over_all)
-        seen.own_caps[row].push_back(cap_on(device.uuid, static_cast<int>(row), device.total, rule, to));
-  }
+  for (const CapRule& rule : to.caps)
+    if (path_of(rule, to).empty()) count_alone(seen, rule, to);
   if (std::any_of(all.begin(), all.end(), [](const Books& books) { return books.scope == Scope::run; }))
     ledger::sweep_runs(to.books.directory, to.books.user, kSwept);
   for (const Books& books : all) {
@@ -159,7 +168,7 @@ std::optional<std::string> open_scopes(Visible& seen, const Rules& to) {
     }
     for (const CapRule* rule : books.rules) {
       if (!rule->over_all) continue;
-      const std::uint64_t bytes = rule->amounts.every.value_or(policies::Amount{}).resolve(UINT64_MAX);
+      const std::uint64_t bytes = total_of(*rule);
       if (bytes >= shared.total.bytes) continue;
       shared.total = {bytes, rule->scope, rule->rule};
       limits.total = bytes;
@@ -171,12 +180,7 @@ std::optional<std::string> open_scopes(Visible& seen, const Rules& to) {
 }
 
 void count_alone(Visible& seen, const Rules& to) {
-  for (std::size_t row = 0; row < seen.devices.size(); ++row) {
-    const observe::Device& device = seen.devices[row];
-    for (const CapRule& rule : to.caps)
-      if (!rule.over_all)
-        seen.own_caps[row].push_back(cap_on(device.uuid, static_cast<int>(row), device.total, rule, to));
-  }
+  for (const CapRule& rule : to.caps) count_alone(seen, rule, to);
 }
 
 Standing standing_on(const Visible& seen, std::uint32_t row) noexcept {
@@ -231,7 +235,7 @@ Outside from_outside(const Rules& to, const std::string& uuid, int ordinal, std:
     }
     for (const CapRule* rule : books.rules) {
       if (rule->over_all)
-        add(rule->amounts.every.value_or(policies::Amount{}).resolve(UINT64_MAX), total, &reading);
+        add(total_of(*rule), total, &reading);
       else
         add(cap_on(uuid, ordinal, card_total, *rule, to).bytes, held, &reading);
     }
