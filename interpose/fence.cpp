@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <dlfcn.h>
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "dispatch/dispatch.h"
 #include "hooks/choice.h"
@@ -47,22 +49,37 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
+// Whose a cap can be, and where its amounts stand. The launcher writes what policies say in the same way.
+struct CapSource {
+  const char* variable;
+  const char* option;
+  policies::Scope scope;
+  bool over_all = false;
+};
+constexpr CapSource kCapSources[] = {
+    {"GPUFENCE_GPU_MEM", "--gpu-mem", policies::Scope::run},
+    {"GPUFENCE_GPU_MEM_PER_PROCESS", "--gpu-mem-per-process", policies::Scope::process},
+    {"GPUFENCE_GPU_MEM_PER_JOB", "GPUFENCE_GPU_MEM_PER_JOB", policies::Scope::job},
+    {"GPUFENCE_GPU_MEM_PER_USER", "GPUFENCE_GPU_MEM_PER_USER", policies::Scope::user},
+    {"GPUFENCE_GPU_MEM_TOTAL", "GPUFENCE_GPU_MEM_TOTAL", policies::Scope::run, true},
+    {"GPUFENCE_GPU_MEM_TOTAL_PER_JOB", "GPUFENCE_GPU_MEM_TOTAL_PER_JOB", policies::Scope::job, true},
+    {"GPUFENCE_GPU_MEM_TOTAL_PER_USER", "GPUFENCE_GPU_MEM_TOTAL_PER_USER", policies::Scope::user, true},
+};
+
+constexpr const char* kGroupCap = "GPUFENCE_GPU_MEM_PER_GROUP";  // "students=40GiB": of a group of users
+constexpr const char* kOuterCaps = "GPUFENCE_GPU_MEM_OUTER";     // of the runs around this one
+
 // design §2: what happens when the fence can't do its work. Allowed only if nobody asked for a view or a cap.
 bool deny_on_error(const Environment& environment) {
   if (::access("/etc/gpufence/require", F_OK) == 0) return true;
   const std::optional<std::string> asked = environment("GPUFENCE_ON_ERROR");
   if (asked && *asked == "deny") return true;
   if (asked && !asked->empty()) return false;
-  for (const char* name :
-       {"GPUFENCE_VIEW", "GPUFENCE_DEVICES", "GPUFENCE_GPU_MEM", "GPUFENCE_GPU_MEM_PER_PROCESS",
-        "GPUFENCE_GPU_MEM_PER_JOB", "GPUFENCE_GPU_MEM_PER_USER", "GPUFENCE_GPU_MEM_PER_GROUP",
-        "GPUFENCE_GPU_MEM_TOTAL", "GPUFENCE_GPU_MEM_TOTAL_PER_JOB", "GPUFENCE_GPU_MEM_TOTAL_PER_USER",
-        "GPUFENCE_GPU_MEM_OUTER"}) {
-    // An empty view is one without GPUs; other settings mean nothing when they are empty.
-    const auto value = environment(name);
-    if (value && (!value->empty() || std::strcmp(name, "GPUFENCE_VIEW") == 0)) return true;
-  }
-  return false;
+  // An empty view is one without GPUs; other settings mean nothing when they are empty.
+  const auto asks = [&](const char* name) { return !environment(name).value_or("").empty(); };
+  return environment("GPUFENCE_VIEW") || asks("GPUFENCE_DEVICES") || asks(kGroupCap) || asks(kOuterCaps) ||
+         std::any_of(std::begin(kCapSources), std::end(kCapSources),
+                     [&](const CapSource& source) { return asks(source.variable); });
 }
 
 Severity stderr_level(const std::optional<std::string>& text) {
@@ -329,23 +346,6 @@ void in_forked_child() noexcept {
   }
 }
 
-// Whose a cap can be, and where its amounts stand. The launcher writes what policies say in the same way.
-struct CapSource {
-  const char* variable;
-  const char* option;
-  policies::Scope scope;
-  bool over_all = false;
-};
-constexpr CapSource kCapSources[] = {
-    {"GPUFENCE_GPU_MEM", "--gpu-mem", policies::Scope::run},
-    {"GPUFENCE_GPU_MEM_PER_PROCESS", "--gpu-mem-per-process", policies::Scope::process},
-    {"GPUFENCE_GPU_MEM_PER_JOB", "GPUFENCE_GPU_MEM_PER_JOB", policies::Scope::job},
-    {"GPUFENCE_GPU_MEM_PER_USER", "GPUFENCE_GPU_MEM_PER_USER", policies::Scope::user},
-    {"GPUFENCE_GPU_MEM_TOTAL", "GPUFENCE_GPU_MEM_TOTAL", policies::Scope::run, true},
-    {"GPUFENCE_GPU_MEM_TOTAL_PER_JOB", "GPUFENCE_GPU_MEM_TOTAL_PER_JOB", policies::Scope::job, true},
-    {"GPUFENCE_GPU_MEM_TOTAL_PER_USER", "GPUFENCE_GPU_MEM_TOTAL_PER_USER", policies::Scope::user, true},
-};
-
 // The Slurm job of the cgroup, which a program can't forge, else what the environment says.
 std::string job_of(const Environment& environment) {
   const std::string groups = observe::read_file("/proc/self/cgroup");
@@ -389,24 +389,23 @@ void read_caps(const Environment& environment, Rules& rules, const Bad& bad) {
     }
     rules.caps.push_back({*amounts, source.scope, source.option, 0, source.over_all, {}});
   }
-  // "students=40GiB": of a group of users.
-  if (const auto text = environment("GPUFENCE_GPU_MEM_PER_GROUP"); text && !text->empty()) {
+  if (const auto text = environment(kGroupCap); text && !text->empty()) {
     const std::size_t equals = text->find('=');
     const std::string name = text->substr(0, equals);
     if (equals == std::string::npos || name.empty()) {
-      bad("GPUFENCE_GPU_MEM_PER_GROUP=" + *text + ": NAME=SIZE is meant, students=40GiB");
-    } else if (const auto amounts = read("GPUFENCE_GPU_MEM_PER_GROUP", text->substr(equals + 1))) {
-      rules.caps.push_back({*amounts, policies::Scope::group, "GPUFENCE_GPU_MEM_PER_GROUP", 0, false, name});
+      bad(std::string(kGroupCap) + "=" + *text + ": NAME=SIZE is meant, students=40GiB");
+    } else if (const auto amounts = read(kGroupCap, text->substr(equals + 1))) {
+      rules.caps.push_back({*amounts, policies::Scope::group, kGroupCap, 0, false, name});
     }
   }
   // Of the runs around this one, from outside, empty where one has none: "8GiB//4GiB".
   unsigned level = 0;
-  std::string outer = environment("GPUFENCE_GPU_MEM_OUTER").value_or("");
+  std::string outer = environment(kOuterCaps).value_or("");
   while (!outer.empty()) {
     ++level;
     const std::size_t end = std::min(outer.find('/'), outer.size());
     if (end != 0)
-      if (const auto amounts = read("GPUFENCE_GPU_MEM_OUTER", outer.substr(0, end)))
+      if (const auto amounts = read(kOuterCaps, outer.substr(0, end)))
         rules.caps.push_back(
             {*amounts, policies::Scope::run, "--gpu-mem of the outer run", level, false, {}});
     outer.erase(0, end + 1);
