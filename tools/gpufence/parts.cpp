@@ -12,10 +12,6 @@
 namespace gpufence::command {
 namespace {
 
-bool begins(std::string_view text, std::string_view with) {
-  return text.substr(0, with.size()) == with;
-}
-
 std::string found_text(const std::vector<Library>& libraries, const std::string& name) {
   for (const Library& library : libraries)
     if (library.name == name)
@@ -27,12 +23,13 @@ std::string found_text(const std::vector<Library>& libraries, const std::string&
 void look_for_ways(Part& part, const std::vector<Library>& libraries) {
   bool shared_runtime = false;
   for (const std::string& needed : part.elf.needed) {
-    if (begins(needed, "libcudart.so")) {
+    if (needed.starts_with("libcudart.so")) {
       shared_runtime = true;
       part.ways.push_back("shared runtime: " + found_text(libraries, needed));
     }
-    if (begins(needed, "libcuda.so")) part.ways.push_back("driver, linked: " + found_text(libraries, needed));
-    if (begins(needed, "libnvidia-ml.so"))
+    if (needed.starts_with("libcuda.so"))
+      part.ways.push_back("driver, linked: " + found_text(libraries, needed));
+    if (needed.starts_with("libnvidia-ml.so"))
       part.ways.push_back("NVML, linked: " + found_text(libraries, needed));
   }
   if (part.signs.static_runtime)
@@ -48,9 +45,9 @@ void look_for_ways(Part& part, const std::vector<Library>& libraries) {
 
 // "cuMemAlloc_v2", "cudaMalloc", and what nvcc's own code calls: "__cudaRegisterFatBinary".
 bool is_call_of_cuda(std::string_view name) {
-  while (begins(name, "_")) name.remove_prefix(1);
-  const std::size_t stem = begins(name, "cuda") ? 4 : 2;
-  return begins(name, "cu") && name.size() > stem &&
+  while (name.starts_with("_")) name.remove_prefix(1);
+  const std::size_t stem = name.starts_with("cuda") ? 4 : 2;
+  return name.starts_with("cu") && name.size() > stem &&
          std::isupper(static_cast<unsigned char>(name[stem])) != 0;
 }
 
@@ -72,12 +69,12 @@ bool needs_real_gpu(const std::string& library) {
                                            "libcusolver", "libcusparse", "libnccl",     "libnpp",
                                            "libnvjpeg",   "libcupti",    "libcutensor", "libnvshmem"};
   return std::any_of(std::begin(kNames), std::end(kNames),
-                     [&](const char* name) { return begins(library, name); });
+                     [&](const char* name) { return library.starts_with(name); });
 }
 
 bool is_cuda_itself(const std::string& library) {
-  return begins(library, "libcuda.so") || begins(library, "libcudart.so") ||
-         begins(library, "libnvidia-ml.so");
+  return library.starts_with("libcuda.so") || library.starts_with("libcudart.so") ||
+         library.starts_with("libnvidia-ml.so");
 }
 
 Parts parts_of(const Program& program, const std::string& name, const Environment& environment) {
